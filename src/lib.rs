@@ -1,0 +1,1 @@
+//! vramlab: a deterministic, device-free simulator of GPU memory allocators.
