@@ -1,1 +1,10 @@
-//! vramlab: a deterministic, device-free simulator of GPU memory allocators.
+//! vramlab: a deterministic, device-free simulator of GPU memory allocators and a
+//! policy research tool.
+//!
+//! The flow is one straight line, and a room imports only what stands before it:
+//!
+//! source -> [`trace`] -> replay (policy <-> space) -> steps -> observers -> rows ->
+//! statistics -> plots, report.
+
+pub mod trace;
+pub mod units;

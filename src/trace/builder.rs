@@ -1,0 +1,304 @@
+//! Builds a trace from ids or pointers: hands out slots, and finds double and unknown frees.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, Slot, StreamId, Trace};
+
+/// An allocation that is live, or freed with its completion outstanding.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    slot: Slot,
+    stream: StreamId,
+}
+
+/// What one request asks, before it has a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ask {
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Alignment as a power of two; 0 where the file asks for none.
+    pub align_log2: u8,
+    /// Stream, from [`TraceBuilder::stream`].
+    pub stream: StreamId,
+    /// Pool, from [`TraceBuilder::pool`].
+    pub pool: PoolId,
+    /// Tag, from [`TraceBuilder::tag`]; 0 is none.
+    pub tag: u32,
+}
+
+/// Turns the records of a file into events. A *key* is what the file calls an
+/// allocation: an id, or a pointer, which may be used again after its free.
+#[derive(Debug, Default)]
+pub struct TraceBuilder {
+    trace: Trace,
+    keys: Vec<u64>,
+    live: HashMap<u64, Held>,
+    pending: HashMap<u64, Held>,
+    gone: HashSet<u64>,
+    spare: Vec<Slot>,
+    streams: HashMap<u64, StreamId>,
+    pools: HashMap<(u64, u64), PoolId>,
+    labels: HashMap<String, u32>,
+    tags: HashMap<String, u32>,
+    timed: bool,
+    now_ns: u64,
+}
+
+impl TraceBuilder {
+    /// An empty trace named `name`, with the default pool.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let mut builder = TraceBuilder::default();
+        builder.trace.name = name.into();
+        builder.trace.tags.push(String::new());
+        builder.pool((0, 0));
+        builder
+    }
+
+    /// The dense number of a raw stream handle.
+    ///
+    /// # Panics
+    /// Past 65,534 streams.
+    pub fn stream(&mut self, raw: u64) -> StreamId {
+        let known = &mut self.trace.streams;
+        *self.streams.entry(raw).or_insert_with(|| {
+            known.push(raw);
+            let id = known.len() - 1;
+            assert!(
+                id < usize::from(ANY_STREAM),
+                "more than 65,534 streams in one trace"
+            );
+            id as StreamId
+        })
+    }
+
+    /// The dense number of a raw pool id.
+    ///
+    /// # Panics
+    /// Past 65,534 pools.
+    pub fn pool(&mut self, raw: (u64, u64)) -> PoolId {
+        let known = &mut self.trace.pools;
+        *self.pools.entry(raw).or_insert_with(|| {
+            known.push(raw);
+            assert!(
+                known.len() < usize::from(PoolId::MAX),
+                "more than 65,534 pools in one trace"
+            );
+            (known.len() - 1) as PoolId
+        })
+    }
+
+    /// The number of a tag; the empty text is 0.
+    pub fn tag(&mut self, text: &str) -> u32 {
+        intern(&mut self.tags, &mut self.trace.tags, text)
+    }
+
+    /// Sets the time of the events that follow, in ns since the start.
+    pub fn at(&mut self, time_ns: u64) {
+        self.timed = true;
+        self.now_ns = time_ns;
+    }
+
+    /// How many events there are so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.trace.events.len()
+    }
+
+    /// Whether there is no event yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.trace.events.is_empty()
+    }
+
+    /// Adds an event that names no slot of its own.
+    pub fn push(&mut self, event: Event) {
+        self.trace.events.push(event);
+        self.trace.times_ns.push(self.now_ns);
+    }
+
+    /// Whether `key` names a live allocation.
+    #[must_use]
+    pub fn is_live(&self, key: u64) -> bool {
+        self.live.contains_key(&key)
+    }
+
+    /// The slot of a live or pending allocation.
+    #[must_use]
+    pub fn slot(&self, key: u64) -> Option<Slot> {
+        self.live
+            .get(&key)
+            .or_else(|| self.pending.get(&key))
+            .map(|held| held.slot)
+    }
+
+    /// A request for `key`. A key that is live already is told back as an error, so
+    /// that the importer can name the place.
+    ///
+    /// # Errors
+    /// [`AlreadyLive`], and nothing is added.
+    pub fn alloc(&mut self, key: u64, ask: Ask) -> Result<Slot, AlreadyLive> {
+        if self.live.contains_key(&key) {
+            return Err(AlreadyLive);
+        }
+        let slot = self.spare.pop().unwrap_or_else(|| {
+            self.trace.slots += 1;
+            self.trace.slots - 1
+        });
+        self.live.insert(
+            key,
+            Held {
+                slot,
+                stream: ask.stream,
+            },
+        );
+        self.gone.remove(&key);
+        self.keys.push(key);
+        let Ask {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+        } = ask;
+        self.push(Event::Alloc {
+            slot,
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+        });
+        Ok(slot)
+    }
+
+    /// A request that failed when it was recorded.
+    pub fn attempt(&mut self, key: u64, ask: Ask) {
+        self.keys.push(key);
+        let Ask {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+        } = ask;
+        self.push(Event::Attempt {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+        });
+    }
+
+    /// A free of `key` on `stream`, or on the stream of its allocation. A `deferred`
+    /// free keeps its slot until [`complete`](Self::complete).
+    pub fn free(&mut self, key: u64, stream: Option<StreamId>, deferred: bool) -> Freed {
+        let Some(held) = self.live.remove(&key) else {
+            let again = self.gone.contains(&key) || self.pending.contains_key(&key);
+            self.push(if again {
+                Event::FreeAgain { id: key }
+            } else {
+                Event::FreeUnknown { id: key }
+            });
+            return if again { Freed::Again } else { Freed::Unknown };
+        };
+        let stream = stream.unwrap_or(held.stream);
+        self.push(Event::Free {
+            slot: held.slot,
+            stream,
+            deferred,
+        });
+        self.gone.insert(key);
+        if deferred {
+            self.pending.insert(key, held);
+        } else {
+            self.spare.push(held.slot);
+        }
+        Freed::Live
+    }
+
+    /// The deferred free of `key` became reusable; false where there was none.
+    pub fn complete(&mut self, key: u64) -> bool {
+        let Some(held) = self.pending.remove(&key) else {
+            return false;
+        };
+        self.push(Event::Complete { slot: held.slot });
+        self.spare.push(held.slot);
+        true
+    }
+
+    /// A phase begins.
+    pub fn mark(&mut self, label: &str) {
+        let label = intern(&mut self.labels, &mut self.trace.labels, label);
+        self.push(Event::Mark { label });
+    }
+
+    /// A pool step.
+    pub fn pool_step(&mut self, step: PoolStep, pool: PoolId, stream: StreamId) {
+        self.push(Event::Pool { step, pool, stream });
+    }
+
+    /// The leading events so far rebuild what was live before the recording began.
+    pub fn initial_done(&mut self) {
+        self.trace.initial_events = self.trace.events.len();
+    }
+
+    /// The trace so far, for fields that an importer sets itself.
+    pub fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    /// Ends the trace; keys become its ids. Times are dropped where none was set.
+    #[must_use]
+    pub fn finish(mut self) -> Trace {
+        if !self.timed {
+            self.trace.times_ns = Vec::new();
+        }
+        if self.trace.streams.is_empty() {
+            self.trace.streams.push(0);
+        }
+        self.trace.ids = if self
+            .keys
+            .iter()
+            .enumerate()
+            .all(|(at, key)| at as u64 == *key)
+        {
+            Ids::Ordinal
+        } else {
+            Ids::Numbers(self.keys)
+        };
+        self.trace.report.events = self.trace.events.len() as u64;
+        self.trace
+    }
+}
+
+/// The key of a request names an allocation that is live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AlreadyLive;
+
+/// What a free met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// A live allocation.
+    Live,
+    /// An allocation that had been freed before.
+    Again,
+    /// Nothing that was ever allocated.
+    Unknown,
+}
+
+/// The number of `text` among `texts`.
+fn intern(known: &mut HashMap<String, u32>, texts: &mut Vec<String>, text: &str) -> u32 {
+    if let Some(number) = known.get(text) {
+        return *number;
+    }
+    let number = if text.is_empty() && !texts.is_empty() && texts[0].is_empty() {
+        0
+    } else {
+        texts.push(text.to_owned());
+        (texts.len() - 1) as u32
+    };
+    known.insert(text.to_owned(), number);
+    number
+}
