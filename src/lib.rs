@@ -1,1 +1,2 @@
 //! vramlab: a deterministic, device-free simulator of GPU memory allocators.
+pub mod policy;

@@ -1,0 +1,3 @@
+//! Allocation policies, and the indexes over free blocks that they share.
+
+pub mod index;
