@@ -287,6 +287,20 @@ impl Space {
         self.emit(Step::new(StepKind::Release(block), old.base, old.bytes));
     }
 
+    /// A Free block is set aside until a reset: it is Retired (padding of a bump pool).
+    ///
+    /// # Panics
+    /// If the block is not Free.
+    pub fn forgo(&mut self, block: BlockId) {
+        let old = *self.at(block);
+        if old.state != State::Free {
+            self.broken(block.0, "setting aside a block that is not free");
+        }
+        self.blocks[block.0 as usize].state = State::Retired;
+        self.lose_free(old.bytes);
+        self.counters.retired_bytes += old.bytes;
+    }
+
     /// A Retired block becomes Free (the reset of a bump pool).
     ///
     /// # Panics
