@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, bump};
+use super::{Policy, PolicyError, best_fit, bump, first_fit, next_fit, worst_fit};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -15,6 +15,14 @@ pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
 pub enum Spec {
     /// A moving offset.
     Bump(bump::Spec),
+    /// The lowest hole.
+    FirstFit(first_fit::Spec),
+    /// The first hole from the last placement on.
+    NextFit(next_fit::Spec),
+    /// The smallest hole.
+    BestFit(best_fit::Spec),
+    /// The largest hole.
+    WorstFit(worst_fit::Spec),
 }
 
 impl Spec {
@@ -26,6 +34,10 @@ impl Spec {
         let _ = inner;
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
+            Spec::FirstFit(spec) => Box::new(first_fit::FirstFit::new(spec.clone())),
+            Spec::NextFit(spec) => Box::new(next_fit::NextFit::new(spec.clone())),
+            Spec::BestFit(spec) => Box::new(best_fit::BestFit::new(spec.clone())),
+            Spec::WorstFit(spec) => Box::new(worst_fit::WorstFit::new(spec.clone())),
         })
     }
 
