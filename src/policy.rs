@@ -11,13 +11,18 @@ pub mod best_fit;
 pub mod bump;
 pub mod first_fit;
 pub mod fit;
+pub mod growing;
 #[cfg(test)]
 mod hand;
 pub mod holes;
+pub mod hybrid;
 pub mod index;
 pub mod next_fit;
 pub mod registry;
+pub mod size_class;
 pub mod spec;
+pub mod stream_first_fit;
+pub mod uniform;
 pub mod worst_fit;
 
 pub use registry::{PolicyError, Registry};

@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, best_fit, bump, first_fit, next_fit, worst_fit};
+use super::{
+    Policy, PolicyError, best_fit, bump, first_fit, growing, hybrid, next_fit, size_class,
+    stream_first_fit, uniform, worst_fit,
+};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -23,6 +26,16 @@ pub enum Spec {
     BestFit(best_fit::Spec),
     /// The largest hole.
     WorstFit(worst_fit::Spec),
+    /// Free blocks serve their own size class only.
+    SizeClass(size_class::Spec),
+    /// Sizes rounded to multiples of one size.
+    Uniform(uniform::Spec),
+    /// A pool that takes memory when it runs short.
+    Growing(growing::Spec),
+    /// Small and large requests apart.
+    Hybrid(hybrid::Spec),
+    /// First fit that orders streams.
+    StreamFirstFit(stream_first_fit::Spec),
 }
 
 impl Spec {
@@ -31,13 +44,25 @@ impl Spec {
     /// # Errors
     /// Parameters that do not go together.
     pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let _ = inner;
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
             Spec::FirstFit(spec) => Box::new(first_fit::FirstFit::new(spec.clone())),
             Spec::NextFit(spec) => Box::new(next_fit::NextFit::new(spec.clone())),
             Spec::BestFit(spec) => Box::new(best_fit::BestFit::new(spec.clone())),
             Spec::WorstFit(spec) => Box::new(worst_fit::WorstFit::new(spec.clone())),
+            Spec::SizeClass(spec) => Box::new(size_class::SizeClass::new(spec.clone())?),
+            Spec::Uniform(spec) => {
+                Box::new(uniform::Uniform::new(spec.clone(), inner(&spec.over)?)?)
+            }
+            Spec::Growing(spec) => Box::new(growing::Growing::new(spec.clone())),
+            Spec::Hybrid(spec) => Box::new(hybrid::Hybrid::new(
+                spec.clone(),
+                inner(&spec.small)?,
+                inner(&spec.large)?,
+            )?),
+            Spec::StreamFirstFit(spec) => {
+                Box::new(stream_first_fit::StreamFirstFit::new(spec.clone()))
+            }
         })
     }
 
