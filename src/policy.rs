@@ -9,6 +9,7 @@
 
 pub mod bump;
 pub mod index;
+pub mod pytorch;
 pub mod registry;
 pub mod spec;
 
