@@ -24,7 +24,7 @@ mod tiling;
 use std::sync::Arc;
 
 pub use device::Device;
-pub use driver::{AddressOrder, Driver};
+pub use driver::{AddressOrder, Bench, Driver};
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 

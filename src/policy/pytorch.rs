@@ -180,6 +180,18 @@ impl PyTorch {
         &mut self.options
     }
 
+    /// The options in force.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The program made a pool for later use.
+    pub fn create_pool(&mut self, pool: PoolId) {
+        let pair = self.pair(pool);
+        self.pairs[pair as usize].uses += 1;
+    }
+
     /// PyTorch's own statistics.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
