@@ -1,1 +1,3 @@
 //! vramlab: a deterministic, device-free simulator of GPU memory allocators.
+
+pub mod trace;
