@@ -14,6 +14,7 @@
 
 mod error;
 mod machine;
+mod memo;
 mod opcode;
 mod text;
 mod value;

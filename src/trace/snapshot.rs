@@ -125,22 +125,16 @@ pub enum Action {
     Unknown(TextId),
 }
 
-/// One entry of a device's trace.
+/// One entry of a device's trace, in 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Entry {
     /// What happened.
     pub action: Action,
-    /// Where; 0 for `oom` and `snapshot`.
-    pub address: u64,
     /// How much: requested bytes for `alloc` and frees, real bytes for segments, the rounded request for
     /// `oom`, active bytes for `snapshot`.
     pub bytes: u64,
     /// The stream, 0 being the default stream.
     pub stream: u64,
-    /// What the device had free; told by `oom` alone.
-    pub device_free_bytes: Option<u64>,
-    /// Microseconds since 1970; absent before PyTorch 2.2. Neither strict nor even monotone.
-    pub time_us: Option<i64>,
     /// Where in the program, if call stacks were recorded.
     pub stack: Option<StackId>,
     /// The private pool; absent before PyTorch 2.12.
@@ -149,6 +143,65 @@ pub struct Entry {
     pub user_metadata: Option<TextId>,
     /// The compiled region it was in, if any.
     pub compile_context: Option<TextId>,
+    /// The address; for `oom`, which has none, what the device had free ([`UNKNOWN_FREE`] if unknown).
+    place: u64,
+    /// The time, [`NO_TIME`] if unknown.
+    time_us: i64,
+}
+
+const UNKNOWN_FREE: u64 = u64::MAX;
+const NO_TIME: i64 = i64::MIN;
+
+impl Entry {
+    /// An entry without a time, a call stack and the like. The address of an `oom` is ignored.
+    pub fn new(action: Action, address: u64, bytes: u64, stream: u64) -> Self {
+        Entry {
+            action,
+            bytes,
+            stream,
+            stack: None,
+            pool: None,
+            user_metadata: None,
+            compile_context: None,
+            place: if action == Action::Oom {
+                UNKNOWN_FREE
+            } else {
+                address
+            },
+            time_us: NO_TIME,
+        }
+    }
+
+    /// Where; 0 for `oom` and `snapshot`.
+    pub fn address(&self) -> u64 {
+        if self.action == Action::Oom {
+            0
+        } else {
+            self.place
+        }
+    }
+
+    /// What the device had free; told by `oom` alone.
+    pub fn device_free_bytes(&self) -> Option<u64> {
+        (self.action == Action::Oom && self.place != UNKNOWN_FREE).then_some(self.place)
+    }
+
+    /// Sets what the device had free. Does nothing unless the entry is an `oom`.
+    pub fn set_device_free_bytes(&mut self, free_bytes: Option<u64>) {
+        if self.action == Action::Oom {
+            self.place = free_bytes.unwrap_or(UNKNOWN_FREE);
+        }
+    }
+
+    /// Microseconds since 1970; absent before PyTorch 2.2. Neither strict nor even monotone.
+    pub fn time_us(&self) -> Option<i64> {
+        (self.time_us != NO_TIME).then_some(self.time_us)
+    }
+
+    /// Sets the time.
+    pub fn set_time_us(&mut self, time_us: Option<i64>) {
+        self.time_us = time_us.unwrap_or(NO_TIME);
+    }
 }
 
 /// The beginning or end of a range that the program named.

@@ -1,5 +1,6 @@
 //! The stack machine: one opcode after the other, no recursion.
 
+use super::memo::Memo;
 use super::opcode::*;
 use super::value::handle;
 use super::{Document, PickleError, Problem, Sink, Store, Text, Value, text};
@@ -22,7 +23,7 @@ pub(super) struct Machine<'a, 's, S> {
     opcode_at: usize,
     stack: Vec<Value>,
     marks: Vec<Mark>,
-    memo: Vec<Option<Value>>,
+    memo: Memo,
     store: Store<'a>,
     sink: &'s mut S,
 }
@@ -37,7 +38,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             opcode_at: 0,
             stack: Vec::new(),
             marks: Vec::new(),
-            memo: Vec::new(),
+            memo: Memo::default(),
             store: Store::new(bytes),
             sink,
         }
@@ -70,7 +71,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
                 let index = self.byte()?;
                 self.get(index.into())
             }
-            MEMOIZE => self.put(self.memo.len() as u64),
+            MEMOIZE => self.put(self.memo.len()),
             LONG1 => {
                 let len = self.byte()?;
                 self.long(len.into())
@@ -347,9 +348,9 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
 
     #[inline(always)]
     fn get(&mut self, index: u64) -> Step {
-        match self.memo.get(index as usize) {
-            Some(&Some(value)) => self.push(value),
-            _ => Err(self.error(Problem::MemoUnset { index })),
+        match self.memo.get(index) {
+            Some(value) => self.push(value),
+            None => Err(self.error(Problem::MemoUnset { index })),
         }
     }
 
@@ -360,19 +361,11 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
         if self.stack.len() <= self.floor() {
             return Err(self.error(Problem::StackUnderflow));
         }
-        let value = self.stack.last().copied();
-        if index == self.memo.len() as u64 {
-            self.memo.push(value);
-            return Ok(());
-        }
-        if index > self.opcode_at as u64 / 2 + 1 {
+        let value = self.stack[self.stack.len() - 1];
+        if index > self.memo.len() && index > self.opcode_at as u64 / 2 + 1 {
             return Err(self.error(Problem::MemoIndex { index }));
         }
-        let index = index as usize;
-        if index >= self.memo.len() {
-            self.memo.resize(index + 1, None);
-        }
-        self.memo[index] = value;
+        self.memo.put(index, value);
         Ok(())
     }
 

@@ -43,6 +43,8 @@ pub enum Value {
     List(u32),
     /// A dict.
     Dict(u32),
+    /// An item of a list that was a dict which the sink took.
+    Record(Record),
 }
 
 impl Value {
@@ -58,7 +60,7 @@ impl Value {
             Value::Bytes => "bytes",
             Value::Tuple { .. } => "a tuple",
             Value::List(_) => "a list",
-            Value::Dict(_) => "a dict",
+            Value::Dict(_) | Value::Record(_) => "a dict",
         }
     }
 }
@@ -80,12 +82,33 @@ enum DictSlot {
     Record(Record),
 }
 
-/// A list is nothing yet, plain items, or a number that a sink sealed it with.
+/// A list is nothing yet, plain items, a run of records, or a number that a sink sealed it with.
 #[derive(Debug, Clone, Copy)]
 enum ListSlot {
     Empty,
     Items(u32),
+    Run(u32),
     Sealed(u32),
+}
+
+/// Records of one kind that follow each other without a gap: what the list of a trace holds. Kept as a
+/// range, so that an event takes no room in its list.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: Record,
+    len: u32,
+}
+
+impl Run {
+    fn continues_with(self, record: Record) -> bool {
+        record.kind == self.first.kind
+            && Some(record.index) == self.first.index.checked_add(self.len)
+    }
+
+    fn records(self) -> impl Iterator<Item = Value> {
+        let Record { kind, index } = self.first;
+        (index..index + self.len).map(move |index| Value::Record(Record { kind, index }))
+    }
 }
 
 /// The pairs of a plain dict and where they begin in the file.
@@ -103,6 +126,7 @@ pub struct Store<'a> {
     pairs: Vec<Pairs>,
     lists: Vec<ListSlot>,
     items: Vec<Vec<Value>>,
+    runs: Vec<Run>,
     tuples: Vec<Value>,
 }
 
@@ -114,6 +138,7 @@ impl<'a> Store<'a> {
             pairs: Vec::new(),
             lists: Vec::new(),
             items: Vec::new(),
+            runs: Vec::new(),
             tuples: Vec::new(),
         }
     }
@@ -154,19 +179,45 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The record that the sink made of a dict.
-    pub fn record(&self, dict: u32) -> Option<Record> {
-        match self.dicts[dict as usize] {
-            DictSlot::Record(record) => Some(record),
-            DictSlot::Empty | DictSlot::Pairs(_) => None,
+    /// The record that the sink made of a dict, `None` if `value` is anything else.
+    pub fn record(&self, value: Value) -> Option<Record> {
+        match value {
+            Value::Record(record) => Some(record),
+            Value::Dict(dict) => match self.dicts[dict as usize] {
+                DictSlot::Record(record) => Some(record),
+                DictSlot::Empty | DictSlot::Pairs(_) => None,
+            },
+            _ => None,
         }
     }
 
-    /// The items of a list; empty once it is sealed.
-    pub fn items(&self, list: u32) -> &[Value] {
+    /// How many items a list has; 0 once it is sealed.
+    pub fn list_len(&self, list: u32) -> usize {
         match self.lists[list as usize] {
-            ListSlot::Items(at) => &self.items[at as usize],
-            ListSlot::Empty | ListSlot::Sealed(_) => &[],
+            ListSlot::Items(at) => self.items[at as usize].len(),
+            ListSlot::Run(at) => self.runs[at as usize].len as usize,
+            ListSlot::Empty | ListSlot::Sealed(_) => 0,
+        }
+    }
+
+    /// The items of a list; none once it is sealed.
+    pub fn items(&self, list: u32) -> Vec<Value> {
+        match self.lists[list as usize] {
+            ListSlot::Items(at) => self.items[at as usize].clone(),
+            ListSlot::Run(at) => self.runs[at as usize].records().collect(),
+            ListSlot::Empty | ListSlot::Sealed(_) => Vec::new(),
+        }
+    }
+
+    /// The first record and the length of a list that holds nothing but records of one kind, numbered
+    /// without a gap.
+    pub fn run(&self, list: u32) -> Option<(Record, usize)> {
+        match self.lists[list as usize] {
+            ListSlot::Run(at) => {
+                let Run { first, len } = self.runs[at as usize];
+                Some((first, len as usize))
+            }
+            _ => None,
         }
     }
 
@@ -174,7 +225,7 @@ impl<'a> Store<'a> {
     pub fn sealed(&self, list: u32) -> Option<u32> {
         match self.lists[list as usize] {
             ListSlot::Sealed(number) => Some(number),
-            ListSlot::Empty | ListSlot::Items(_) => None,
+            ListSlot::Empty | ListSlot::Items(_) | ListSlot::Run(_) => None,
         }
     }
 
@@ -240,17 +291,52 @@ impl<'a> Store<'a> {
 
     /// Appends values to a list.
     pub(super) fn add_items(&mut self, list: u32, values: &[Value]) -> Result<(), Problem> {
-        let slot = &mut self.lists[list as usize];
-        match *slot {
+        let mut rest = values;
+        match self.lists[list as usize] {
             ListSlot::Sealed(_) => return Err(Problem::ChangedAfterUse),
-            ListSlot::Items(at) => self.items[at as usize].extend_from_slice(values),
-            ListSlot::Empty if values.is_empty() => {}
+            ListSlot::Run(at) => rest = self.lengthen(at, rest),
             ListSlot::Empty => {
-                *slot = ListSlot::Items(handle(self.items.len(), "lists")?);
-                self.items.push(values.to_vec());
+                if let Some(first) = rest.first().and_then(|&value| self.record(value)) {
+                    let at = handle(self.runs.len(), "lists")?;
+                    self.runs.push(Run { first, len: 0 });
+                    self.lists[list as usize] = ListSlot::Run(at);
+                    rest = self.lengthen(at, rest);
+                }
             }
+            ListSlot::Items(_) => {}
         }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let at = match self.lists[list as usize] {
+            ListSlot::Items(at) => at,
+            other => {
+                let at = handle(self.items.len(), "lists")?;
+                self.items.push(match other {
+                    ListSlot::Run(run) => self.runs[run as usize].records().collect(),
+                    _ => Vec::with_capacity(rest.len()),
+                });
+                self.lists[list as usize] = ListSlot::Items(at);
+                at
+            }
+        };
+        self.items[at as usize].extend_from_slice(rest);
         Ok(())
+    }
+
+    /// Takes as many of `values` into a run as continue it, and returns the others.
+    fn lengthen<'v>(&mut self, at: u32, values: &'v [Value]) -> &'v [Value] {
+        let mut run = self.runs[at as usize];
+        let mut taken = 0;
+        for &value in values {
+            match self.record(value) {
+                Some(record) if run.continues_with(record) => run.len += 1,
+                _ => break,
+            }
+            taken += 1;
+        }
+        self.runs[at as usize] = run;
+        &values[taken..]
     }
 }
 

@@ -98,8 +98,10 @@ impl<'a> Finish<'a> {
         self.notes.push(
             "the file is a bare list of segments: it tells a state, not a history".to_owned(),
         );
-        let segments = self.store.items(list).to_vec();
-        if let Some(&first) = segments.iter().find(|item| !matches!(item, Value::Dict(_))) {
+        let segments = self.store.items(list);
+        let plain =
+            |item: &&Value| matches!(item, Value::Dict(_)) && self.store.record(**item).is_none();
+        if let Some(&first) = segments.iter().find(|item| !plain(item)) {
             return Err(self.not_a_snapshot(format!("a list with {}", first.kind())));
         }
         Ok(Snapshot {
@@ -110,7 +112,7 @@ impl<'a> Finish<'a> {
 
     fn note_host(&mut self, key: &str, value: Value) {
         if let Value::List(list) = value
-            && !self.store.items(list).is_empty()
+            && self.store.list_len(list) > 0
         {
             self.notes
                 .push(format!("{key} (pinned host memory) were left out"));
@@ -151,7 +153,7 @@ impl<'a> Finish<'a> {
             let fault = Fault::value(key, "a list", value);
             return Err(self.error(place.to_owned(), Some(dict), fault));
         };
-        let items = self.store.items(list).to_vec();
+        let items = self.store.items(list);
         if !items.is_empty() && !self.used_lists.insert(list) {
             let place = format!("{place}, key `{key}`");
             return Err(SnapshotError::SharedList { place });
@@ -182,7 +184,11 @@ impl<'a> Finish<'a> {
             let mut traces: Vec<Vec<Entry>> = Vec::with_capacity(devices.len());
             for range in ranges.into_iter().rev() {
                 self.records.entries.truncate(range.end);
-                traces.push(self.records.entries.split_off(range.start));
+                traces.push(if range.start == 0 {
+                    std::mem::take(&mut self.records.entries)
+                } else {
+                    self.records.entries.split_off(range.start)
+                });
             }
             traces.reverse();
             return Ok(traces);
@@ -208,34 +214,23 @@ impl<'a> Finish<'a> {
             let Value::List(list) = device else {
                 return None;
             };
-            let items = self.store.items(list);
-            let start = match items.first() {
-                Some(&first) => self.entry_index(first)?,
-                None => end,
+            let (start, len) = match self.store.run(list) {
+                Some((Record { kind: ENTRY, index }, len)) => (index as usize, len),
+                None if self.store.list_len(list) == 0 => (end, 0),
+                _ => return None,
             };
-            let mut indices = items.iter().zip(start..);
-            if start < end || !indices.all(|(&item, at)| self.entry_index(item) == Some(at)) {
+            if start < end {
                 return None;
             }
-            end = start + items.len();
+            end = start + len;
             ranges.push(start..end);
         }
         Some(ranges)
     }
 
-    fn entry_index(&self, item: Value) -> Option<usize> {
-        match item {
-            Value::Dict(dict) => match self.store.record(dict) {
-                Some(Record { kind: ENTRY, index }) => Some(index as usize),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
     fn entry(&mut self, device: usize, index: usize, item: Value) -> Decoded<Entry> {
-        if let Some(at) = self.entry_index(item) {
-            return Ok(self.records.entries[at]);
+        if let Some(Record { kind: ENTRY, index }) = self.store.record(item) {
+            return Ok(self.records.entries[index as usize]);
         }
         let place = format!("device {device}, entry {index}");
         let (dict, pairs) = self.plain_dict(&place, "device_traces", item)?;
@@ -314,14 +309,13 @@ impl<'a> Finish<'a> {
         let mut blocks = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             let place = format!("{place}, block {index}");
+            if let Some(Record { kind: BLOCK, index }) = self.store.record(item) {
+                blocks.push(self.records.blocks[index as usize]);
+                continue;
+            }
             let (dict, pairs) = self.plain_dict(&place, "blocks", item)?;
-            blocks.push(match self.store.record(dict) {
-                Some(Record { kind: BLOCK, index }) => self.records.blocks[index as usize],
-                _ => self
-                    .records
-                    .block(&pairs, &mut self.store)
-                    .map_err(|fault| self.error(place, Some(dict), fault))?,
-            });
+            let block = self.records.block(&pairs, &mut self.store);
+            blocks.push(block.map_err(|fault| self.error(place, Some(dict), fault))?);
         }
         Ok(blocks)
     }

@@ -79,20 +79,8 @@ fn key_set(pairs: &[Value]) -> u64 {
 impl Records {
     /// Decodes an entry of a trace.
     pub(super) fn entry(&mut self, pairs: &[Value], store: &mut Store<'_>) -> Result<Entry, Fault> {
-        let mut action = None;
-        let (mut addr, mut size) = (None, None);
-        let mut entry = Entry {
-            action: Action::Snapshot,
-            address: 0,
-            bytes: 0,
-            stream: 0,
-            device_free_bytes: None,
-            time_us: None,
-            stack: None,
-            pool: None,
-            user_metadata: None,
-            compile_context: None,
-        };
+        let (mut action, mut addr, mut size, mut device_free) = (None, None, None, None);
+        let mut entry = Entry::new(Action::Snapshot, 0, 0, 0);
         for pair in pairs.chunks_exact(2) {
             let (key, value) = (pair[0], pair[1]);
             match word_of(key) {
@@ -101,9 +89,9 @@ impl Records {
                 SIZE => size = Some(decode::bytes("size", value)?),
                 STREAM => entry.stream = decode::address("stream", value)?,
                 DEVICE_FREE => {
-                    entry.device_free_bytes = Some(decode::bytes("device_free", value)?);
+                    device_free = Some(decode::bytes("device_free", value)?);
                 }
-                TIME_US => entry.time_us = Some(decode::time("time_us", value)?),
+                TIME_US => entry.set_time_us(Some(decode::time("time_us", value)?)),
                 FRAMES => entry.stack = self.stack(value, store)?,
                 POOL_ID => entry.pool = self.pool("pool_id", value, store)?,
                 USER_METADATA => {
@@ -118,11 +106,11 @@ impl Records {
         entry.action = action.ok_or(Fault::missing("action"))?;
         // An action that is not known may have any keys.
         let lenient = matches!(entry.action, Action::Unknown(_));
-        let placeless = lenient || matches!(entry.action, Action::Oom | Action::Snapshot);
-        match addr {
-            Some(addr) => entry.address = addr,
-            None if placeless => {}
-            None => return Err(Fault::missing("addr")),
+        match (entry.action, addr) {
+            (Action::Oom, _) => entry.set_device_free_bytes(device_free),
+            (_, Some(addr)) => entry.place = addr,
+            (Action::Snapshot | Action::Unknown(_), None) => {}
+            (_, None) => return Err(Fault::missing("addr")),
         }
         match size {
             Some(size) => entry.bytes = size,
@@ -244,12 +232,9 @@ impl Records {
         if let Some(index) = store.sealed(list) {
             return Ok(Some(Tables::stack_id(index)));
         }
-        let mut frames = Vec::with_capacity(store.items(list).len());
-        for &item in store.items(list) {
-            let Value::Dict(dict) = item else {
-                return Err(fault());
-            };
-            match store.record(dict) {
+        let mut frames = Vec::with_capacity(store.list_len(list));
+        for item in store.items(list) {
+            match store.record(item) {
                 Some(Record { kind: FRAME, index }) => frames.push(Tables::frame_id(index)),
                 _ => return Err(fault()),
             }

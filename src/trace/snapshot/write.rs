@@ -135,13 +135,14 @@ impl<'a, W: Write> Pickler<'a, W> {
             Action::Annotate => self.key("annotate"),
             Action::Unknown(name) => self.text(tables.text(name)),
         }
-        match entry.device_free_bytes {
-            Some(free_bytes) => self.number("device_free", free_bytes),
-            None => self.number("addr", entry.address),
+        match (entry.action, entry.device_free_bytes()) {
+            (Action::Oom, Some(free_bytes)) => self.number("device_free", free_bytes),
+            (Action::Oom, None) => {}
+            _ => self.number("addr", entry.address()),
         }
         self.number("size", entry.bytes);
         self.number("stream", entry.stream);
-        if let Some(time_us) = entry.time_us {
+        if let Some(time_us) = entry.time_us() {
             self.key("time_us");
             self.int(time_us);
         }
