@@ -8,6 +8,9 @@
 //! [`Truth`], kept apart: only `fidelity` and its observers read it.
 
 pub mod builder;
+pub mod pickle;
+pub mod pytorch;
+pub mod snapshot;
 pub mod truth;
 
 pub use builder::TraceBuilder;
