@@ -155,6 +155,8 @@ impl OutOfMemory {
 pub struct Counters {
     /// Mapped from the driver.
     pub reserved_bytes: u64,
+    /// Peak of `reserved_bytes`.
+    pub peak_reserved_bytes: u64,
     /// Used blocks.
     pub used_bytes: u64,
     /// Free blocks.
