@@ -112,6 +112,9 @@ pub fn draw(chart: &Chart, path: &Path, format: Format) -> Result<(), PlotError>
     written.map_err(|source| {
         // What is left beside is of no use to anyone; that it may not be there is no second error.
         let _ = std::fs::remove_file(&beside);
-        PlotError::Write { path: path.to_owned(), source }
+        PlotError::Write {
+            path: path.to_owned(),
+            source,
+        }
     })
 }

@@ -27,7 +27,10 @@ pub struct Axis {
 impl Axis {
     /// An axis.
     pub fn new(label: &str, unit: Unit) -> Self {
-        Axis { label: label.to_owned(), unit }
+        Axis {
+            label: label.to_owned(),
+            unit,
+        }
     }
 }
 
@@ -53,7 +56,11 @@ impl Scale {
 
     /// Exactly from `low` to `high` (wider where they are equal), with about `most` ticks within.
     pub fn over(unit: Unit, low: f64, high: f64, most: usize) -> Self {
-        let (low, high) = if high > low { (low, high) } else { around(unit, low) };
+        let (low, high) = if high > low {
+            (low, high)
+        } else {
+            around(unit, low)
+        };
         let span = high - low;
         let far = unit == Unit::TimeNs && low > 20.0 * span;
         let origin = if far { round_below(low, span) } else { 0.0 };
@@ -64,7 +71,10 @@ impl Scale {
         let count = ((high - origin) / step + 1e-9).floor() - first;
         let ticks = (0..=count.max(0.0) as u64).map(|i| {
             let value = (first + i as f64) * step;
-            (value + origin, tick_label(unit, value, factor, decimals, name))
+            (
+                value + origin,
+                tick_label(unit, value, factor, decimals, name),
+            )
         });
         let ticks = ticks.collect();
         let unit = match unit {
@@ -72,7 +82,17 @@ impl Scale {
             _ if far => format!("{name} after {origin:.0} ns"),
             _ => name.to_owned(),
         };
-        Scale { low, high, ticks, unit }
+        Scale {
+            low,
+            high,
+            ticks,
+            unit,
+        }
+    }
+
+    /// The same range with other ticks.
+    pub fn with_ticks(self, ticks: Vec<(f64, String)>) -> Self {
+        Scale { ticks, ..self }
     }
 
     /// The words beside the axis.
@@ -158,7 +178,12 @@ const TIMES: [Measure; 7] = [
     (72.0 * HOUR, 24.0 * HOUR, "days"),
 ];
 
-const COUNTS: [Measure; 4] = [(0.0, 1.0, ""), (1e4, 1e3, "k"), (2e6, 1e6, "M"), (2e9, 1e9, "G")];
+const COUNTS: [Measure; 4] = [
+    (0.0, 1.0, ""),
+    (1e4, 1e3, "k"),
+    (2e6, 1e6, "M"),
+    (2e9, 1e9, "G"),
+];
 
 /// The factor and name of the unit that fits values up to `high`.
 fn measure(unit: Unit, high: f64, step: f64) -> (f64, &'static str) {
@@ -169,7 +194,11 @@ fn measure(unit: Unit, high: f64, step: f64) -> (f64, &'static str) {
         Unit::Number | Unit::Events if step < 1.0 => &COUNTS[..1],
         Unit::Number | Unit::Events => &COUNTS,
     };
-    let fit = measures.iter().rev().find(|measure| high >= measure.0).unwrap_or(&measures[0]);
+    let fit = measures
+        .iter()
+        .rev()
+        .find(|measure| high >= measure.0)
+        .unwrap_or(&measures[0]);
     (fit.1, fit.2)
 }
 
@@ -230,7 +259,11 @@ fn decimals(step: f64) -> usize {
 /// A range for a chart that holds a single value.
 fn around(unit: Unit, value: f64) -> (f64, f64) {
     let margin = least_span(unit).max(value.abs() * 0.1) / 2.0;
-    if (0.0..margin).contains(&value) { (0.0, 2.0 * margin) } else { (value - margin, value + margin) }
+    if (0.0..margin).contains(&value) {
+        (0.0, 2.0 * margin)
+    } else {
+        (value - margin, value + margin)
+    }
 }
 
 /// The span of an axis on which all values are equal.

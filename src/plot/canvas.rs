@@ -5,8 +5,8 @@ use std::sync::Once;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
-    Color as _, FontDesc, FontStyle, FontTransform, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle,
-    register_font,
+    Color as _, FontDesc, FontStyle, FontTransform, IntoFont, RGBAColor, RGBColor, ShapeStyle,
+    TextStyle, register_font,
 };
 
 use super::PlotError;
@@ -34,18 +34,26 @@ fn font(size: f64, bold: bool) -> FontDesc<'static> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (style, bytes) in [(FontStyle::Normal, REGULAR), (FontStyle::Bold, BOLD)] {
-            assert!(register_font(FAMILY, style, bytes).is_ok(), "the bundled font is a font");
+            assert!(
+                register_font(FAMILY, style, bytes).is_ok(),
+                "the bundled font is a font"
+            );
         }
     });
-    let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
+    let style = if bold {
+        FontStyle::Bold
+    } else {
+        FontStyle::Normal
+    };
     (FAMILY, size).into_font().style(style)
 }
 
 /// The width of a text in sheet units, measured finely since plotters answers whole pixels.
 pub(super) fn text_width(text: &str, size: f64, bold: bool) -> f64 {
     const FINE: f64 = 16.0;
-    let ((left, _), (right, _)) =
-        font(size * FINE, bold).layout_box(text).expect("the bundled font is registered");
+    let ((left, _), (right, _)) = font(size * FINE, bold)
+        .layout_box(text)
+        .expect("the bundled font is registered");
     f64::from(right - left) / FINE
 }
 
@@ -54,7 +62,12 @@ pub(super) fn svg(scene: &Scene) -> Result<Vec<u8>, PlotError> {
     let mut out = String::new();
     let size = (scene.width as u32, scene.height as u32);
     let backend = SVGBackend::with_string(&mut out, size);
-    Pen { backend, scale: 1.0, vector: true }.draw(scene)?;
+    Pen {
+        backend,
+        scale: 1.0,
+        vector: true,
+    }
+    .draw(scene)?;
     Ok(out.into_bytes())
 }
 
@@ -64,7 +77,12 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, PlotError> {
     let mut large = vec![255; width * height * OVERSAMPLE * OVERSAMPLE * 3];
     let size = ((width * OVERSAMPLE) as u32, (height * OVERSAMPLE) as u32);
     let backend = BitMapBackend::with_buffer(&mut large, size);
-    Pen { backend, scale: OVERSAMPLE as f64, vector: false }.draw(scene)?;
+    Pen {
+        backend,
+        scale: OVERSAMPLE as f64,
+        vector: false,
+    }
+    .draw(scene)?;
     let small = shrink(&large, width, height);
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, width as u32, height as u32);
@@ -109,13 +127,35 @@ struct Pen<DB> {
 impl<DB: DrawingBackend> Pen<DB> {
     fn draw(mut self, scene: &Scene) -> Result<(), PlotError> {
         self.backend.ensure_prepared().map_err(PlotError::backend)?;
-        self.rect((0.0, 0.0), (scene.width, scene.height), fill((255, 255, 255), 1.0))?;
+        self.rect(
+            (0.0, 0.0),
+            (scene.width, scene.height),
+            fill((255, 255, 255), 1.0),
+        )?;
         for mark in &scene.marks {
             match mark {
-                Mark::Line { points, color, width } => self.line(points, *color, *width)?,
-                Mark::Rect { from, to, color, alpha } => self.rect(*from, *to, fill(*color, *alpha))?,
-                Mark::Band { columns, color, alpha } => self.band(columns, fill(*color, *alpha))?,
-                Mark::Sign { at, marker, radius, color } => self.sign(*at, *marker, *radius, *color)?,
+                Mark::Line {
+                    points,
+                    color,
+                    width,
+                } => self.line(points, *color, *width)?,
+                Mark::Rect {
+                    from,
+                    to,
+                    color,
+                    alpha,
+                } => self.rect(*from, *to, fill(*color, *alpha))?,
+                Mark::Band {
+                    columns,
+                    color,
+                    alpha,
+                } => self.band(columns, fill(*color, *alpha))?,
+                Mark::Sign {
+                    at,
+                    marker,
+                    radius,
+                    color,
+                } => self.sign(*at, *marker, *radius, *color)?,
                 Mark::Text(text) => self.text(text)?,
             }
         }
@@ -123,25 +163,41 @@ impl<DB: DrawingBackend> Pen<DB> {
     }
 
     fn spot(&self, spot: Spot) -> (i32, i32) {
-        ((spot.0 * self.scale).round() as i32, (spot.1 * self.scale).round() as i32)
+        (
+            (spot.0 * self.scale).round() as i32,
+            (spot.1 * self.scale).round() as i32,
+        )
     }
 
     /// Fills a rectangle, half-open on the right and below, at least one pixel wide and high.
     fn rect(&mut self, from: Spot, to: Spot, style: ShapeStyle) -> Result<(), PlotError> {
         let (from, to) = (self.spot(from), self.spot(to));
         let to = (to.0.max(from.0 + 1), to.1.max(from.1 + 1));
-        let to = if self.vector { to } else { (to.0 - 1, to.1 - 1) };
-        self.backend.draw_rect(from, to, &style, true).map_err(PlotError::backend)
+        let to = if self.vector {
+            to
+        } else {
+            (to.0 - 1, to.1 - 1)
+        };
+        self.backend
+            .draw_rect(from, to, &style, true)
+            .map_err(PlotError::backend)
     }
 
     /// On a bitmap each straight piece is drawn by itself: plotters' polygon of a whole path leaves
     /// holes where the path crosses itself.
     fn line(&mut self, points: &[Spot], color: Color, width: f64) -> Result<(), PlotError> {
         let stroke = ((width * self.scale).round() as u32).max(1);
-        let style = ShapeStyle { color: rgb(color).to_rgba(), filled: false, stroke_width: stroke };
+        let style = ShapeStyle {
+            color: rgb(color).to_rgba(),
+            filled: false,
+            stroke_width: stroke,
+        };
         if self.vector {
             let path: Vec<_> = points.iter().map(|p| self.spot(*p)).collect();
-            return self.backend.draw_path(path, &style).map_err(PlotError::backend);
+            return self
+                .backend
+                .draw_path(path, &style)
+                .map_err(PlotError::backend);
         }
         let half = f64::from(stroke) / self.scale / 2.0;
         for pair in points.windows(2) {
@@ -152,11 +208,16 @@ impl<DB: DrawingBackend> Pen<DB> {
                 self.rect(from, to, fill(color, 1.0))?;
             } else {
                 let path = [self.spot(a), self.spot(b)];
-                self.backend.draw_path(path, &style).map_err(PlotError::backend)?;
+                self.backend
+                    .draw_path(path, &style)
+                    .map_err(PlotError::backend)?;
             }
         }
         for joint in points.iter().skip(1).rev().skip(1) {
-            let (from, to) = ((joint.0 - half, joint.1 - half), (joint.0 + half, joint.1 + half));
+            let (from, to) = (
+                (joint.0 - half, joint.1 - half),
+                (joint.0 + half, joint.1 + half),
+            );
             self.rect(from, to, fill(color, 1.0))?;
         }
         Ok(())
@@ -166,9 +227,15 @@ impl<DB: DrawingBackend> Pen<DB> {
     fn band(&mut self, columns: &[(f64, f64, f64)], style: ShapeStyle) -> Result<(), PlotError> {
         if self.vector {
             let upper = columns.iter().map(|&(x, top, _)| self.spot((x, top)));
-            let lower = columns.iter().rev().map(|&(x, _, bottom)| self.spot((x, bottom)));
+            let lower = columns
+                .iter()
+                .rev()
+                .map(|&(x, _, bottom)| self.spot((x, bottom)));
             let outline: Vec<_> = upper.chain(lower).collect();
-            return self.backend.fill_polygon(outline, &style).map_err(PlotError::backend);
+            return self
+                .backend
+                .fill_polygon(outline, &style)
+                .map_err(PlotError::backend);
         }
         for pair in columns.windows(2) {
             let (a, b) = (pair[0], pair[1]);
@@ -189,7 +256,10 @@ impl<DB: DrawingBackend> Pen<DB> {
         let corners: &[Spot] = match marker {
             Marker::Circle => {
                 let (at, radius) = (self.spot(at), (r * self.scale).round() as u32);
-                return self.backend.draw_circle(at, radius, &style, true).map_err(PlotError::backend);
+                return self
+                    .backend
+                    .draw_circle(at, radius, &style, true)
+                    .map_err(PlotError::backend);
             }
             Marker::Cross => {
                 let (a, b) = ((at.0 - r, at.1 - r), (at.0 + r, at.1 + r));
@@ -201,9 +271,13 @@ impl<DB: DrawingBackend> Pen<DB> {
             Marker::Up => &[(0.0, -1.2), (1.15, 0.9), (-1.15, 0.9)],
             Marker::Down => &[(0.0, 1.2), (1.15, -0.9), (-1.15, -0.9)],
         };
-        let outline: Vec<_> =
-            corners.iter().map(|c| self.spot((at.0 + c.0 * r, at.1 + c.1 * r))).collect();
-        self.backend.fill_polygon(outline, &style).map_err(PlotError::backend)
+        let outline: Vec<_> = corners
+            .iter()
+            .map(|c| self.spot((at.0 + c.0 * r, at.1 + c.1 * r)))
+            .collect();
+        self.backend
+            .fill_polygon(outline, &style)
+            .map_err(PlotError::backend)
     }
 
     fn text(&mut self, text: &Text) -> Result<(), PlotError> {
@@ -212,7 +286,11 @@ impl<DB: DrawingBackend> Pen<DB> {
             Align::Centre => HPos::Center,
             Align::Right => HPos::Right,
         };
-        let baseline = if self.vector { SVG_BASELINE } else { BITMAP_BASELINE };
+        let baseline = if self.vector {
+            SVG_BASELINE
+        } else {
+            BITMAP_BASELINE
+        };
         let up = (baseline - MIDDLE_TO_BASELINE) * text.face.size;
         let (at, turn) = if text.turned {
             ((text.at.0 - up, text.at.1), FontTransform::Rotate270)
@@ -221,9 +299,13 @@ impl<DB: DrawingBackend> Pen<DB> {
         };
         let font = font(text.face.size * self.scale, text.face.bold).transform(turn);
         let color = rgb(text.face.color);
-        let style = TextStyle::from(font).color(&color).pos(Pos::new(align, VPos::Top));
+        let style = TextStyle::from(font)
+            .color(&color)
+            .pos(Pos::new(align, VPos::Top));
         let at = self.spot(at);
-        self.backend.draw_text(&text.text, &style, at).map_err(PlotError::backend)
+        self.backend
+            .draw_text(&text.text, &style, at)
+            .map_err(PlotError::backend)
     }
 }
 
@@ -233,5 +315,9 @@ fn rgb(color: Color) -> RGBColor {
 
 fn fill(color: Color, alpha: f64) -> ShapeStyle {
     let color = RGBAColor(color.0, color.1, color.2, alpha);
-    ShapeStyle { color, filled: true, stroke_width: 0 }
+    ShapeStyle {
+        color,
+        filled: true,
+        stroke_width: 0,
+    }
 }

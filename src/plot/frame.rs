@@ -12,13 +12,32 @@ pub(super) const INK: Color = (0x22, 0x22, 0x22);
 pub(super) const SOFT: Color = (0x5A, 0x5A, 0x5A);
 const GRID: Color = (0xE4, 0xE4, 0xE4);
 /// The look of a guide, a horizontal line that no series is.
-pub(super) const GUIDE: Look =
-    Look { color: (0xB0, 0x1E, 0x2E), dash: Dash::Dashed, marker: Marker::Circle };
+pub(super) const GUIDE: Look = Look {
+    color: (0xB0, 0x1E, 0x2E),
+    dash: Dash::Dashed,
+    marker: Marker::Circle,
+};
 
-pub(super) const TITLE: Type = Type { size: 37.0, bold: true, color: INK };
-pub(super) const SUBTITLE: Type = Type { size: 27.0, bold: false, color: SOFT };
-pub(super) const LABEL: Type = Type { size: 28.0, bold: false, color: INK };
-pub(super) const TICK: Type = Type { size: 26.0, bold: false, color: INK };
+pub(super) const TITLE: Type = Type {
+    size: 37.0,
+    bold: true,
+    color: INK,
+};
+pub(super) const SUBTITLE: Type = Type {
+    size: 27.0,
+    bold: false,
+    color: SOFT,
+};
+pub(super) const LABEL: Type = Type {
+    size: 28.0,
+    bold: false,
+    color: INK,
+};
+pub(super) const TICK: Type = Type {
+    size: 26.0,
+    bold: false,
+    color: INK,
+};
 pub(super) const LINE: f64 = 32.0;
 
 /// The room that tick labels and an axis title take below a panel.
@@ -30,7 +49,10 @@ pub(super) const BESIDE: f64 = 44.0;
 pub(super) fn heading(scene: &mut Scene, title: &str, subtitle: &str) -> f64 {
     let mut y = MARGIN - 4.0;
     for (text, face, line) in [(title, TITLE, 46.0), (subtitle, SUBTITLE, 36.0)] {
-        for words in wrap(text, face, WIDTH - 2.0 * MARGIN, 2).iter().filter(|line| !line.is_empty()) {
+        for words in wrap(text, face, WIDTH - 2.0 * MARGIN, 2)
+            .iter()
+            .filter(|line| !line.is_empty())
+        {
             scene.text((MARGIN, y + line / 2.0), words, face, Align::Left);
             y += line;
         }
@@ -76,7 +98,11 @@ impl Panel {
     /// The two axis lines, over what is plotted.
     pub fn axes(&self, scene: &mut Scene) {
         let corner = (self.left, self.bottom);
-        scene.line(vec![(self.left, self.top), corner, (self.right, self.bottom)], INK, 2.0);
+        scene.line(
+            vec![(self.left, self.top), corner, (self.right, self.bottom)],
+            INK,
+            2.0,
+        );
     }
 
     /// Numbers below the panel.
@@ -101,15 +127,29 @@ impl Panel {
     pub fn labels(&self, scene: &mut Scene, x: &Axis, y: &Axis) {
         self.x_labels(scene);
         self.y_labels(scene);
-        let (centre, middle) = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
+        let (centre, middle) = (
+            (self.left + self.right) / 2.0,
+            (self.top + self.bottom) / 2.0,
+        );
         x_title(scene, &self.x.title(&x.label), (centre, self.bottom));
         y_title(scene, &self.y.title(&y.label), middle);
     }
 
     /// Words in the middle, where there is nothing to show.
     pub fn note(&self, scene: &mut Scene, words: &str) {
-        let at = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
-        scene.text(at, words, Type { color: SOFT, ..LABEL }, Align::Centre);
+        let at = (
+            (self.left + self.right) / 2.0,
+            (self.top + self.bottom) / 2.0,
+        );
+        scene.text(
+            at,
+            words,
+            Type {
+                color: SOFT,
+                ..LABEL
+            },
+            Align::Centre,
+        );
     }
 }
 
@@ -140,7 +180,11 @@ pub(super) fn fit(width: f64, scale: impl Fn(usize) -> Scale) -> Scale {
             room >= (text_width(&pair[0].1, TICK) + text_width(&pair[1].1, TICK)) / 2.0 + CLEAR
         })
     };
-    (2..=11).rev().map(&scale).find(clear).unwrap_or_else(|| scale(1))
+    (2..=11)
+        .rev()
+        .map(&scale)
+        .find(clear)
+        .unwrap_or_else(|| scale(1))
 }
 
 /// How an entry of a legend is drawn.
@@ -169,9 +213,14 @@ const WIDEST_LEGEND: f64 = 400.0;
 pub(super) fn legend_width(entries: &[Entry]) -> f64 {
     let widths = entries.iter().flat_map(|entry| {
         let room = WIDEST_LEGEND - SWATCH - 12.0;
-        wrap(&entry.label, TICK, room, 3).into_iter().map(|line| text_width(&line, TICK))
+        wrap(&entry.label, TICK, room, 3)
+            .into_iter()
+            .map(|line| text_width(&line, TICK))
     });
-    widths.fold(None, |widest: Option<f64>, width| Some(widest.unwrap_or(0.0).max(width)))
+    widths
+        .fold(None, |widest: Option<f64>, width| {
+            Some(widest.unwrap_or(0.0).max(width))
+        })
         .map_or(0.0, |widest| widest + SWATCH + 12.0 + 30.0)
 }
 
@@ -198,7 +247,12 @@ pub(super) fn swatch(scene: &mut Scene, at: Spot, swatch: Swatch) {
         }
         Swatch::Plain(look) => scene.dashed(&[from, to], look, 3.0),
         Swatch::Fill(color) => {
-            scene.rect((at.0 + 18.0, at.1 - 11.0), (at.0 + SWATCH, at.1 + 11.0), color, 1.0);
+            scene.rect(
+                (at.0 + 18.0, at.1 - 11.0),
+                (at.0 + SWATCH, at.1 + 11.0),
+                color,
+                1.0,
+            );
         }
         Swatch::Sign(marker, color) => scene.sign((at.0 + 39.0, at.1), marker, 8.0, color),
     }

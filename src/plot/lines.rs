@@ -82,9 +82,17 @@ pub struct Guide {
 }
 
 pub(super) fn scene(chart: &LineChart) -> Scene {
-    let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
+    let names: Vec<&str> = chart
+        .series
+        .iter()
+        .map(|series| series.name.as_str())
+        .collect();
     let looks = palette::assign(&names);
-    if chart.series.len() > MOST_IN_ONE { multiples(chart, &looks) } else { overlay(chart, &looks) }
+    if chart.series.len() > MOST_IN_ONE {
+        multiples(chart, &looks)
+    } else {
+        overlay(chart, &looks)
+    }
 }
 
 /// All curves in one panel, the legend to its right.
@@ -95,7 +103,14 @@ fn overlay(chart: &LineChart, looks: &[Look]) -> Scene {
     let left = MARGIN + BESIDE + frame::y_room(&y);
     let legend = frame::legend_width(&entries).max(20.0);
     let (right, bottom) = (WIDTH - MARGIN - legend, HEIGHT - MARGIN - BELOW + 8.0);
-    let panel = Panel { left, top, right, bottom, x: x_scale(chart, right - left), y };
+    let panel = Panel {
+        left,
+        top,
+        right,
+        bottom,
+        x: x_scale(chart, right - left),
+        y,
+    };
     panel.grid(&mut scene);
     guides(&mut scene, &panel, &chart.guides);
     for (series, look) in chart.series.iter().zip(looks) {
@@ -103,7 +118,13 @@ fn overlay(chart: &LineChart, looks: &[Look]) -> Scene {
     }
     for (at, (series, look)) in chart.series.iter().zip(looks).enumerate() {
         curve(&mut scene, &panel, series, *look, 3.0);
-        signs(&mut scene, &panel, series, *look, (at as f64 + 0.5) / looks.len() as f64);
+        signs(
+            &mut scene,
+            &panel,
+            series,
+            *look,
+            (at as f64 + 0.5) / looks.len() as f64,
+        );
     }
     panel.axes(&mut scene);
     panel.labels(&mut scene, &chart.x, &chart.y);
@@ -120,13 +141,23 @@ fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
     let mut top = frame::heading(&mut scene, &chart.title, &chart.subtitle);
     top = guide_row(&mut scene, chart, top);
     let count = chart.series.len();
-    let columns = if count <= 9 { 3 } else if count <= 16 { 4 } else { 5 };
+    let columns = if count <= 9 {
+        3
+    } else if count <= 16 {
+        4
+    } else {
+        5
+    };
     let rows = count.div_ceil(columns);
     let y = y_scale(chart, 4);
     let (left, right) = (MARGIN + BESIDE + frame::y_room(&y), WIDTH - MARGIN - 16.0);
     let gap = 26.0;
     let width = (right - left + gap) / columns as f64 - gap;
-    let heads: Vec<_> = chart.series.iter().map(|s| wrap(&s.name, HEAD, width, 2)).collect();
+    let heads: Vec<_> = chart
+        .series
+        .iter()
+        .map(|s| wrap(&s.name, HEAD, width, 2))
+        .collect();
     let head = heads.iter().map(Vec::len).max().unwrap_or(1) as f64 * LINE + 8.0;
     let height = ((HEIGHT - MARGIN - BELOW - top) / rows as f64).max(head + 190.0);
     scene.height = (top + height * rows as f64 + BELOW + MARGIN).round();
@@ -136,10 +167,25 @@ fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
         let bottom = top + (at / columns + 1) as f64 * height - 12.0;
         let panel_top = bottom + 12.0 - height + head;
         let (x, y) = (x.clone(), y.clone());
-        let panel = Panel { left, top: panel_top, right: left + width, bottom, x, y };
+        let panel = Panel {
+            left,
+            top: panel_top,
+            right: left + width,
+            bottom,
+            x,
+            y,
+        };
         for (line, words) in heads[at].iter().rev().enumerate() {
             let line = panel_top - 20.0 - line as f64 * LINE;
-            scene.text((left, line), words, Type { color: look.color, ..HEAD }, Align::Left);
+            scene.text(
+                (left, line),
+                words,
+                Type {
+                    color: look.color,
+                    ..HEAD
+                },
+                Align::Left,
+            );
         }
         multiple(&mut scene, &panel, chart, series, *look);
         if at.is_multiple_of(columns) {
@@ -150,7 +196,11 @@ fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
         }
     }
     let foot = top + height * rows as f64 - 12.0;
-    frame::x_title(&mut scene, &x.title(&chart.x.label), ((left + right) / 2.0, foot));
+    frame::x_title(
+        &mut scene,
+        &x.title(&chart.x.label),
+        ((left + right) / 2.0, foot),
+    );
     frame::y_title(&mut scene, &y.title(&chart.y.label), (top + foot) / 2.0);
     scene
 }
@@ -162,7 +212,16 @@ fn multiple(scene: &mut Scene, panel: &Panel, chart: &LineChart, series: &Series
     panel.grid(scene);
     guides(scene, panel, &chart.guides);
     areas(scene, panel, series, look);
-    curve(scene, panel, series, Look { dash: palette::Dash::Solid, ..look }, 2.5);
+    curve(
+        scene,
+        panel,
+        series,
+        Look {
+            dash: palette::Dash::Solid,
+            ..look
+        },
+        2.5,
+    );
     panel.axes(scene);
     if !series.points.iter().any(Point::finite) {
         panel.note(scene, "no data");
@@ -177,7 +236,11 @@ fn guide_row(scene: &mut Scene, chart: &LineChart, top: f64) -> f64 {
         scene.text((x + 72.0, top), &entry.label, TICK, Align::Left);
         x += 72.0 + text_width(&entry.label, TICK) + 40.0;
     }
-    if chart.guides.is_empty() { top - 12.0 } else { top + 18.0 }
+    if chart.guides.is_empty() {
+        top - 12.0
+    } else {
+        top + 18.0
+    }
 }
 
 fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
@@ -186,7 +249,10 @@ fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
             Shape::Area => Swatch::Fill(look.color),
             Shape::Line | Shape::Step => Swatch::Stroke(*look),
         };
-        Entry { swatch, label: series.name.clone() }
+        Entry {
+            swatch,
+            label: series.name.clone(),
+        }
     });
     series.chain(guide_entries(chart)).collect()
 }
@@ -194,18 +260,32 @@ fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
 fn guide_entries(chart: &LineChart) -> Vec<Entry> {
     let top = y_scale(chart, 9).high;
     let entry = |guide: &Guide| {
-        let off = if guide.value > top { " (above the chart)" } else { "" };
-        Entry { swatch: Swatch::Plain(GUIDE), label: format!("{}{off}", guide.label) }
+        let off = if guide.value > top {
+            " (above the chart)"
+        } else {
+            ""
+        };
+        Entry {
+            swatch: Swatch::Plain(GUIDE),
+            label: format!("{}{off}", guide.label),
+        }
     };
     chart.guides.iter().map(entry).collect()
 }
 
 /// The extremes of all finite points: x, then y.
 fn bounds(chart: &LineChart) -> Option<((f64, f64), (f64, f64))> {
-    let finite = chart.series.iter().flat_map(|series| &series.points).filter(|point| point.finite());
+    let finite = chart
+        .series
+        .iter()
+        .flat_map(|series| &series.points)
+        .filter(|point| point.finite());
     finite.fold(None, |bounds, p| {
         let (x, y) = bounds.unwrap_or(((p.x, p.x), (p.low, p.high)));
-        Some(((x.0.min(p.x), x.1.max(p.x)), (y.0.min(p.low), y.1.max(p.high))))
+        Some((
+            (x.0.min(p.x), x.1.max(p.x)),
+            (y.0.min(p.low), y.1.max(p.high)),
+        ))
     })
 }
 
@@ -219,7 +299,12 @@ fn x_scale(chart: &LineChart, width: f64) -> Scale {
 fn y_scale(chart: &LineChart, most: usize) -> Scale {
     let (_, (low, high)) = bounds(chart).unwrap_or(((0.0, 0.0), (0.0, 0.0)));
     let near = |value: &f64| chart.y.unit == Unit::Percent || high <= 0.0 || *value <= 3.0 * high;
-    let high = chart.guides.iter().map(|guide| guide.value).filter(near).fold(high, f64::max);
+    let high = chart
+        .guides
+        .iter()
+        .map(|guide| guide.value)
+        .filter(near)
+        .fold(high, f64::max);
     Scale::from_zero(chart.y.unit, low, high, most)
 }
 
@@ -232,14 +317,24 @@ fn guides(scene: &mut Scene, panel: &Panel, guides: &[Guide]) {
 
 /// The pieces of a curve between its gaps.
 fn pieces(series: &Series) -> impl Iterator<Item = &[Point]> {
-    series.points.split(|point| !point.finite()).filter(|piece| !piece.is_empty())
+    series
+        .points
+        .split(|point| !point.finite())
+        .filter(|piece| !piece.is_empty())
 }
 
 /// What of a piece can be seen: one edge of it in sheet units.
 fn edge(panel: &Panel, piece: &[Point], shape: Shape, value: impl Fn(&Point) -> f64) -> Vec<Spot> {
-    let all: Vec<Spot> = piece.iter().map(|p| (panel.px(p.x), panel.py(value(p)))).collect();
+    let all: Vec<Spot> = piece
+        .iter()
+        .map(|p| (panel.px(p.x), panel.py(value(p))))
+        .collect();
     let seen = thin(&all);
-    if shape == Shape::Line { seen } else { stairs(&seen) }
+    if shape == Shape::Line {
+        seen
+    } else {
+        stairs(&seen)
+    }
 }
 
 /// Of the points in one column of pixels only the first, the extremes and the last can be seen.
@@ -262,7 +357,9 @@ fn thin(points: &[Spot]) -> Vec<Spot> {
 
 /// Holds each value until the next point.
 fn stairs(points: &[Spot]) -> Vec<Spot> {
-    let rises = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+    let rises = points
+        .windows(2)
+        .flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
     rises.chain(points.last().copied()).collect()
 }
 
@@ -278,7 +375,11 @@ fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Look) {
             Shape::Line | Shape::Step if piece.iter().any(|p| p.low < p.high) => band(panel, piece),
             Shape::Line | Shape::Step => continue,
         };
-        scene.marks.push(Mark::Band { columns, color: look.color, alpha: 0.25 });
+        scene.marks.push(Mark::Band {
+            columns,
+            color: look.color,
+            alpha: 0.25,
+        });
     }
 }
 
@@ -302,7 +403,11 @@ fn curve(scene: &mut Scene, panel: &Panel, series: &Series, look: Look, width: f
         }
         scene.dashed(&edge(panel, piece, series.shape, |p| p.high), look, width);
         if piece.iter().any(|p| p.low < p.high) {
-            scene.dashed(&edge(panel, piece, series.shape, |p| p.low), look, width / 2.0);
+            scene.dashed(
+                &edge(panel, piece, series.shape, |p| p.low),
+                look,
+                width / 2.0,
+            );
         }
     }
 }

@@ -85,7 +85,9 @@ pub fn size_classes(rects: &mut [Rect]) -> Vec<String> {
     }
     let power = |log: u32| spelled(Unit::Bytes, (1u128 << log) as f64);
     let classes = (low..=high).step_by(wide as usize);
-    classes.map(|from| format!("{} \u{2013} {}", power(from), power(from + wide))).collect()
+    classes
+        .map(|from| format!("{} \u{2013} {}", power(from), power(from + wide)))
+        .collect()
 }
 
 pub(super) fn scene(chart: &AddressMap) -> Scene {
@@ -98,7 +100,7 @@ pub(super) fn scene(chart: &AddressMap) -> Scene {
     let bottom = HEIGHT - MARGIN - BELOW + 8.0;
     let y = match ranges.as_slice() {
         [(start, end)] => Scale::over(Unit::Bytes, 0.0, (end - start) as f64, 9),
-        _ => Scale { ticks: Vec::new(), ..Scale::over(Unit::Bytes, 0.0, 1.0, 1) },
+        _ => Scale::over(Unit::Bytes, 0.0, 1.0, 1).with_ticks(Vec::new()),
     };
     let stack = Stack::new(&ranges, top, bottom);
     let names = stack.names(&ranges);
@@ -108,8 +110,17 @@ pub(super) fn scene(chart: &AddressMap) -> Scene {
     let legend = frame::legend_width(&entries).max(text_width(&chart.class_label, LABEL) + 40.0);
     let right = WIDTH - MARGIN - legend;
     let (low, high) = extent(chart);
-    let x = frame::fit(right - left, |most| Scale::over(chart.x.unit, low, high, most));
-    let panel = Panel { left, top, right, bottom, x, y };
+    let x = frame::fit(right - left, |most| {
+        Scale::over(chart.x.unit, low, high, most)
+    });
+    let panel = Panel {
+        left,
+        top,
+        right,
+        bottom,
+        x,
+        y,
+    };
     panel.grid(&mut scene);
     paint(&mut scene, chart, &panel, &stack);
     failures(&mut scene, chart, &panel);
@@ -117,8 +128,16 @@ pub(super) fn scene(chart: &AddressMap) -> Scene {
     let axis = Axis::new(&address_label(&ranges), chart.x.unit);
     panel.x_labels(&mut scene);
     panel.y_labels(&mut scene);
-    frame::x_title(&mut scene, &panel.x.title(&chart.x.label), ((left + right) / 2.0, bottom));
-    let title = if ranges.len() == 1 { panel.y.title(&axis.label) } else { axis.label };
+    frame::x_title(
+        &mut scene,
+        &panel.x.title(&chart.x.label),
+        ((left + right) / 2.0, bottom),
+    );
+    let title = if ranges.len() == 1 {
+        panel.y.title(&axis.label)
+    } else {
+        axis.label
+    };
     frame::y_title(&mut scene, &title, (top + bottom) / 2.0);
     for (at, name) in &names {
         scene.line(vec![(left - 7.0, *at), (left, *at)], frame::INK, 2.0);
@@ -127,7 +146,12 @@ pub(super) fn scene(chart: &AddressMap) -> Scene {
     if chart.rects.is_empty() && chart.segments.is_empty() {
         panel.note(&mut scene, "no data");
     }
-    scene.text((right + 30.0, top + 14.0), &chart.class_label, LABEL, Align::Left);
+    scene.text(
+        (right + 30.0, top + 14.0),
+        &chart.class_label,
+        LABEL,
+        Align::Left,
+    );
     frame::legend(&mut scene, (right + 30.0, top + 40.0), &entries);
     scene
 }
@@ -141,16 +165,26 @@ fn address_label(ranges: &[(u128, u128)]) -> String {
 }
 
 fn entries(chart: &AddressMap) -> Vec<Entry> {
-    let class = |(at, name): (usize, &String)| {
-        Entry { swatch: Swatch::Fill(color(chart, at)), label: name.clone() }
+    let class = |(at, name): (usize, &String)| Entry {
+        swatch: Swatch::Fill(color(chart, at)),
+        label: name.clone(),
     };
     let mut entries: Vec<_> = chart.classes.iter().enumerate().map(class).collect();
     if !chart.segments.is_empty() {
-        entries.push(Entry { swatch: Swatch::Fill(MAPPED), label: "mapped, not in use".into() });
+        entries.push(Entry {
+            swatch: Swatch::Fill(MAPPED),
+            label: "mapped, not in use".into(),
+        });
     }
     if !chart.failures.is_empty() {
-        let label = format!("failed request ({})", spelled(Unit::Events, chart.failures.len() as f64));
-        entries.push(Entry { swatch: Swatch::Sign(Marker::Down, FAILURE), label });
+        let label = format!(
+            "failed request ({})",
+            spelled(Unit::Events, chart.failures.len() as f64)
+        );
+        entries.push(Entry {
+            swatch: Swatch::Sign(Marker::Down, FAILURE),
+            label,
+        });
     }
     entries
 }
@@ -167,21 +201,35 @@ fn color(chart: &AddressMap, class: usize) -> Color {
 
 /// The extremes of time on the map.
 fn extent(chart: &AddressMap) -> (f64, f64) {
-    let segments = chart.segments.iter().flat_map(|segment| [segment.x0, segment.x1]);
+    let segments = chart
+        .segments
+        .iter()
+        .flat_map(|segment| [segment.x0, segment.x1]);
     let rects = chart.rects.iter().flat_map(|rect| [rect.x0, rect.x1]);
-    let all = segments.chain(rects).chain(chart.failures.iter().copied()).filter(|x| x.is_finite());
-    let wide = all.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)));
+    let all = segments
+        .chain(rects)
+        .chain(chart.failures.iter().copied())
+        .filter(|x| x.is_finite());
+    let wide = all.fold((f64::MAX, f64::MIN), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
     if wide.0 > wide.1 { (0.0, 0.0) } else { wide }
 }
 
 /// The ranges of addresses that ever held something, in order, small gaps closed.
 fn ranges(chart: &AddressMap) -> Vec<(u128, u128)> {
-    let segments = chart.segments.iter().map(|segment| (segment.address, segment.bytes));
+    let segments = chart
+        .segments
+        .iter()
+        .map(|segment| (segment.address, segment.bytes));
     let rects = chart.rects.iter().map(|rect| (rect.address, rect.bytes));
-    let end = |(start, bytes): (u64, u64)| {
-        (u128::from(start), u128::from(start) + u128::from(bytes))
-    };
-    let mut all: Vec<(u128, u128)> = segments.chain(rects).filter(|part| part.1 > 0).map(end).collect();
+    let end =
+        |(start, bytes): (u64, u64)| (u128::from(start), u128::from(start) + u128::from(bytes));
+    let mut all: Vec<(u128, u128)> = segments
+        .chain(rects)
+        .filter(|part| part.1 > 0)
+        .map(end)
+        .collect();
     all.sort_unstable();
     let tight = join(&all, 0);
     let total: u128 = tight.iter().map(|(start, end)| end - start).sum();
@@ -210,7 +258,11 @@ struct Stack {
 impl Stack {
     fn new(ranges: &[(u128, u128)], top: f64, bottom: f64) -> Self {
         let count = ranges.len().max(1) as f64;
-        let gap = if count > 1.0 { (0.1 * (bottom - top) / count).min(8.0) } else { 0.0 };
+        let gap = if count > 1.0 {
+            (0.1 * (bottom - top) / count).min(8.0)
+        } else {
+            0.0
+        };
         let total: u128 = ranges.iter().map(|(start, end)| end - start).sum();
         let units_per_byte = (bottom - top - gap * (count - 1.0)) / total.max(1) as f64;
         let mut floor = bottom;
@@ -219,7 +271,10 @@ impl Stack {
             floor -= (end - start) as f64 * units_per_byte + gap;
             (start, end, this)
         });
-        Stack { floors: floors.collect(), units_per_byte }
+        Stack {
+            floors: floors.collect(),
+            units_per_byte,
+        }
     }
 
     /// Where an address that lies in one of the ranges, or at its end, is on the sheet.
@@ -244,32 +299,59 @@ impl Stack {
 /// Left, upper, right and lower edge on the sheet.
 type Place = (f64, f64, f64, f64);
 
-fn place(panel: &Panel, stack: &Stack, (x0, x1): (f64, f64), (address, bytes): (u64, u64)) -> Place {
+fn place(
+    panel: &Panel,
+    stack: &Stack,
+    (x0, x1): (f64, f64),
+    (address, bytes): (u64, u64),
+) -> Place {
     let base = u128::from(address);
-    let right = if x1.is_finite() { panel.px(x1) } else { panel.right };
+    let right = if x1.is_finite() {
+        panel.px(x1)
+    } else {
+        panel.right
+    };
     let upper = stack.y(base, base + u128::from(bytes));
     (panel.px(x0), upper, right, stack.y(base, base))
 }
 
 fn paint(scene: &mut Scene, chart: &AddressMap, panel: &Panel, stack: &Stack) {
     for segment in chart.segments.iter().filter(|segment| segment.bytes > 0) {
-        let at = place(panel, stack, (segment.x0, segment.x1), (segment.address, segment.bytes));
+        let at = place(
+            panel,
+            stack,
+            (segment.x0, segment.x1),
+            (segment.address, segment.bytes),
+        );
         scene.rect((at.0, at.1), (at.2, at.3), MAPPED, 1.0);
     }
-    let rects = chart.rects.iter().filter(|rect| rect.bytes > 0 && rect.x0.is_finite());
+    let rects = chart
+        .rects
+        .iter()
+        .filter(|rect| rect.bytes > 0 && rect.x0.is_finite());
     let places = rects.map(|rect| {
-        (place(panel, stack, (rect.x0, rect.x1), (rect.address, rect.bytes)), rect.class)
+        (
+            place(panel, stack, (rect.x0, rect.x1), (rect.address, rect.bytes)),
+            rect.class,
+        )
     });
     if chart.rects.len() <= MOST_BLOCKS {
         for ((left, upper, right, lower), class) in places {
             let line = if lower - upper > 4.0 { 1.0 } else { 0.0 };
-            scene.rect((left, upper + line), (right, lower), color(chart, class), 1.0);
+            scene.rect(
+                (left, upper + line),
+                (right, lower),
+                color(chart, class),
+                1.0,
+            );
         }
         return;
     }
     let places: Vec<(Place, usize)> = places.collect();
     let runs = (1..=4).map(|cell| Cells::new(panel, f64::from(cell), &places).runs());
-    let fine = runs.enumerate().find(|(at, runs)| runs.len() <= MOST_RUNS || *at == 3);
+    let fine = runs
+        .enumerate()
+        .find(|(at, runs)| runs.len() <= MOST_RUNS || *at == 3);
     for ((left, upper, right, lower), class) in fine.map(|(_, runs)| runs).unwrap_or_default() {
         scene.rect((left, upper), (right, lower), color(chart, class), 1.0);
     }
@@ -291,10 +373,20 @@ impl Cells {
         let columns = ((panel.right - panel.left) / size).ceil() as usize;
         let rows = ((panel.bottom - panel.top) / size).ceil() as usize;
         let corner = (panel.left, panel.top);
-        let mut map = Cells { corner, size, columns, cells: vec![0; columns * rows] };
+        let mut map = Cells {
+            corner,
+            size,
+            columns,
+            cells: vec![0; columns * rows],
+        };
         for large in [true, false] {
             for (place, class) in places {
-                map.put(*place, rows, (*class).min(usize::from(u16::MAX) - 1) as u16 + 1, large);
+                map.put(
+                    *place,
+                    rows,
+                    (*class).min(usize::from(u16::MAX) - 1) as u16 + 1,
+                    large,
+                );
             }
         }
         map
@@ -306,7 +398,11 @@ impl Cells {
             let end = ((to / self.size).round() as usize).min(most);
             (first, end.max(first + 1), end > first)
         };
-        let (left, right, wide) = cell(place.0 - self.corner.0, place.2 - self.corner.0, self.columns);
+        let (left, right, wide) = cell(
+            place.0 - self.corner.0,
+            place.2 - self.corner.0,
+            self.columns,
+        );
         let (upper, lower, high) = cell(place.1 - self.corner.1, place.3 - self.corner.1, rows);
         if (wide && high) != large {
             return;
@@ -326,7 +422,10 @@ impl Cells {
         let mut open: Vec<(usize, usize, u16, usize)> = Vec::new();
         let rows = self.cells.len() / self.columns.max(1);
         for row in 0..=rows {
-            let line = self.cells.get(row * self.columns..(row + 1) * self.columns).unwrap_or(&[]);
+            let line = self
+                .cells
+                .get(row * self.columns..(row + 1) * self.columns)
+                .unwrap_or(&[]);
             let mut next = Vec::new();
             let mut column = 0;
             for run in line.chunk_by(|a, b| a == b) {
@@ -358,10 +457,17 @@ impl Cells {
 /// A row of triangles above the map, no more than can be told apart.
 fn failures(scene: &mut Scene, chart: &AddressMap, panel: &Panel) {
     let finite = chart.failures.iter().filter(|x| x.is_finite());
-    let mut places: Vec<i64> = finite.map(|x| (panel.px(*x) / 4.0).round() as i64).collect();
+    let mut places: Vec<i64> = finite
+        .map(|x| (panel.px(*x) / 4.0).round() as i64)
+        .collect();
     places.sort_unstable();
     places.dedup();
     for place in places {
-        scene.sign((place as f64 * 4.0, panel.top - 13.0), Marker::Down, 8.0, FAILURE);
+        scene.sign(
+            (place as f64 * 4.0, panel.top - 13.0),
+            Marker::Down,
+            8.0,
+            FAILURE,
+        );
     }
 }

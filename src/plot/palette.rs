@@ -24,8 +24,14 @@ pub(super) enum Dash {
 
 impl Dash {
     /// All patterns, in the order in which a clash tries them.
-    const ALL: [Dash; 6] =
-        [Dash::Solid, Dash::Dashed, Dash::Dotted, Dash::DashDot, Dash::Long, Dash::DashDotDot];
+    const ALL: [Dash; 6] = [
+        Dash::Solid,
+        Dash::Dashed,
+        Dash::Dotted,
+        Dash::DashDot,
+        Dash::Long,
+        Dash::DashDotDot,
+    ];
 
     /// Lengths drawn and left out, by turns, in sheet units; at least one pair.
     pub fn pattern(self) -> &'static [f64] {
@@ -58,8 +64,14 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    const ALL: [Marker; 6] =
-        [Marker::Circle, Marker::Square, Marker::Up, Marker::Diamond, Marker::Down, Marker::Cross];
+    const ALL: [Marker; 6] = [
+        Marker::Circle,
+        Marker::Square,
+        Marker::Up,
+        Marker::Diamond,
+        Marker::Down,
+        Marker::Cross,
+    ];
 }
 
 /// How a series looks.
@@ -88,8 +100,8 @@ const GREY: Color = (0x77, 0x77, 0x77);
 
 /// All colours, in the order in which a clash tries them and classes without an order take them.
 pub(super) const COLORS: [Color; 15] = [
-    BLUE, ORANGE, GREEN, VERMILION, PINK, SKY, INDIGO, OLIVE, WINE, TEAL, FOREST, VIOLET, BROWN, GREY,
-    BLACK,
+    BLUE, ORANGE, GREEN, VERMILION, PINK, SKY, INDIGO, OLIVE, WINE, TEAL, FOREST, VIOLET, BROWN,
+    GREY, BLACK,
 ];
 
 /// Eight steps of viridis, dark to light, for classes with an order.
@@ -143,9 +155,15 @@ pub(super) fn assign(names: &[&str]) -> Vec<Look> {
         }
         let wish = wish(names[at]);
         let taken = |look: &Look| looks.iter().flatten().any(|other| alike(*look, *other));
-        let free = (0..LOOKS).map(|turn| moved(wish, turn)).find(|look| !taken(look));
+        let free = (0..LOOKS)
+            .map(|turn| moved(wish, turn))
+            .find(|look| !taken(look));
         let same = |look: &Look| looks.contains(&Some(*look));
-        let other = || (0..LOOKS).map(|turn| moved(wish, turn)).find(|look| !same(look));
+        let other = || {
+            (0..LOOKS)
+                .map(|turn| moved(wish, turn))
+                .find(|look| !same(look))
+        };
         looks[at] = Some(free.or_else(other).unwrap_or(wish));
     }
     looks.into_iter().flatten().collect()
@@ -162,7 +180,11 @@ fn fixed(name: &str) -> Option<usize> {
 
 fn entry(at: usize) -> Look {
     let (_, color, dash, marker) = FIXED[at];
-    Look { color, dash, marker }
+    Look {
+        color,
+        dash,
+        marker,
+    }
 }
 
 /// The look a name would have if it stood alone.
@@ -174,17 +196,27 @@ fn wish(name: &str) -> Look {
     };
     // A relative of a listed policy is never drawn solid: that is the policy itself.
     let dash = Dash::ALL[1 + (hash / 16 % 5) as usize];
-    Look { color, dash, marker: Marker::ALL[(hash / 128 % 6) as usize] }
+    Look {
+        color,
+        dash,
+        marker: Marker::ALL[(hash / 128 % 6) as usize],
+    }
 }
 
 /// The entry whose colour a spec takes.
 fn family(name: &str) -> Option<usize> {
     let (head, options) = name.split_once(':').unwrap_or((name, ""));
     if head == "compaction" {
-        let over = options.split(',').find_map(|option| option.strip_prefix("over="));
-        return over.and_then(|inner| fixed(inner).or_else(|| family(inner))).or(fixed(head));
+        let over = options
+            .split(',')
+            .find_map(|option| option.strip_prefix("over="));
+        return over
+            .and_then(|inner| fixed(inner).or_else(|| family(inner)))
+            .or(fixed(head));
     }
-    let relative = ["pytorch", "rmm"].into_iter().find(|root| head.starts_with(root));
+    let relative = ["pytorch", "rmm"]
+        .into_iter()
+        .find(|root| head.starts_with(root));
     fixed(head).or_else(|| relative.and_then(fixed))
 }
 
@@ -192,7 +224,10 @@ fn family(name: &str) -> Option<usize> {
 /// other markers.
 fn moved(from: Look, turn: usize) -> Look {
     let dash = Dash::ALL.iter().position(|d| *d == from.dash).unwrap_or(0);
-    let marker = Marker::ALL.iter().position(|m| *m == from.marker).unwrap_or(0);
+    let marker = Marker::ALL
+        .iter()
+        .position(|m| *m == from.marker)
+        .unwrap_or(0);
     let color = COLORS.iter().position(|c| *c == from.color).unwrap_or(0);
     let dashes = Dash::ALL.len();
     Look {

@@ -47,13 +47,31 @@ pub(super) struct Text {
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     /// A stroke through the points.
-    Line { points: Vec<Spot>, color: Color, width: f64 },
+    Line {
+        points: Vec<Spot>,
+        color: Color,
+        width: f64,
+    },
     /// A filled rectangle.
-    Rect { from: Spot, to: Spot, color: Color, alpha: f64 },
+    Rect {
+        from: Spot,
+        to: Spot,
+        color: Color,
+        alpha: f64,
+    },
     /// A filled area between two curves: (x, upper y, lower y), x never decreasing.
-    Band { columns: Vec<(f64, f64, f64)>, color: Color, alpha: f64 },
+    Band {
+        columns: Vec<(f64, f64, f64)>,
+        color: Color,
+        alpha: f64,
+    },
     /// A filled shape around a spot.
-    Sign { at: Spot, marker: Marker, radius: f64, color: Color },
+    Sign {
+        at: Spot,
+        marker: Marker,
+        radius: f64,
+        color: Color,
+    },
     /// Words.
     Text(Text),
 }
@@ -69,36 +87,66 @@ pub(super) struct Scene {
 impl Scene {
     /// A white sheet.
     pub fn new(width: f64, height: f64) -> Self {
-        Scene { width, height, marks: Vec::new() }
+        Scene {
+            width,
+            height,
+            marks: Vec::new(),
+        }
     }
 
     /// Adds a solid stroke.
     pub fn line(&mut self, points: Vec<Spot>, color: Color, width: f64) {
-        self.marks.push(Mark::Line { points, color, width });
+        self.marks.push(Mark::Line {
+            points,
+            color,
+            width,
+        });
     }
 
     /// Adds a filled rectangle; the corners may come in any order.
     pub fn rect(&mut self, a: Spot, b: Spot, color: Color, alpha: f64) {
         let from = (a.0.min(b.0), a.1.min(b.1));
         let to = (a.0.max(b.0), a.1.max(b.1));
-        self.marks.push(Mark::Rect { from, to, color, alpha });
+        self.marks.push(Mark::Rect {
+            from,
+            to,
+            color,
+            alpha,
+        });
     }
 
     /// Adds text.
     pub fn text(&mut self, at: Spot, text: &str, face: Type, align: Align) {
         let text = printable(text);
-        self.marks.push(Mark::Text(Text { at, text, face, align, turned: false }));
+        self.marks.push(Mark::Text(Text {
+            at,
+            text,
+            face,
+            align,
+            turned: false,
+        }));
     }
 
     /// Adds text to be read from below, centred on the spot.
     pub fn turned_text(&mut self, at: Spot, text: &str, face: Type) {
         let (align, text) = (Align::Centre, printable(text));
-        self.marks.push(Mark::Text(Text { at, text, face, align, turned: true }));
+        self.marks.push(Mark::Text(Text {
+            at,
+            text,
+            face,
+            align,
+            turned: true,
+        }));
     }
 
     /// Adds a marker.
     pub fn sign(&mut self, at: Spot, marker: Marker, radius: f64, color: Color) {
-        self.marks.push(Mark::Sign { at, marker, radius, color });
+        self.marks.push(Mark::Sign {
+            at,
+            marker,
+            radius,
+            color,
+        });
     }
 
     /// Adds a stroke in the dash pattern of a look.
@@ -135,7 +183,10 @@ pub(super) fn wrap(text: &str, face: Type, width: f64, most: usize) -> Vec<Strin
         let rest = lines.split_off(most - 1).concat();
         lines.push(rest);
     }
-    lines.iter().map(|line| shorten(line.trim(), face, width)).collect()
+    lines
+        .iter()
+        .map(|line| shorten(line.trim(), face, width))
+        .collect()
 }
 
 /// Splits after blanks and after the separators of a policy spec; the pieces joined are the text.
@@ -159,7 +210,11 @@ fn shorten(text: &str, face: Type, width: f64) -> String {
     let shape = |kept: usize| -> String {
         let head = kept.div_ceil(2);
         let tail = letters.len() - (kept - head);
-        letters[..head].iter().chain(&['\u{2026}']).chain(&letters[tail..]).collect()
+        letters[..head]
+            .iter()
+            .chain(&['\u{2026}'])
+            .chain(&letters[tail..])
+            .collect()
     };
     let (mut fits, mut fails) = (0, letters.len());
     while fits + 1 < fails {
@@ -176,7 +231,9 @@ fn shorten(text: &str, face: Type, width: f64) -> String {
 /// Control characters are no part of a picture, nor allowed in XML.
 fn printable(text: &str) -> String {
     let fine = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
-    text.chars().map(|c| if fine(c) { c } else { ' ' }).collect()
+    text.chars()
+        .map(|c| if fine(c) { c } else { ' ' })
+        .collect()
 }
 
 /// Cuts a stroke into dashes. A steep piece counts for no more than `STEEP` units of the pattern,

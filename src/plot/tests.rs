@@ -70,15 +70,23 @@ fn files_are_valid_and_the_same_every_time() {
             let path = folder.join(format!("{name}.{}", format.extension()));
             draw(&chart, &path, format).unwrap();
             let bytes = std::fs::read(&path).unwrap();
-            assert_eq!(bytes, render(&chart, format).unwrap(), "{name}: other bytes when drawn again");
+            assert_eq!(
+                bytes,
+                render(&chart, format).unwrap(),
+                "{name}: other bytes when drawn again"
+            );
             match format {
                 Format::Png => check_png(name, &bytes, height),
                 Format::Svg => check_svg(name, std::str::from_utf8(&bytes).unwrap()),
             }
         }
     }
-    let left = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let parts = left.filter(|name| name.to_string_lossy().ends_with(".part")).count();
+    let left = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let parts = left
+        .filter(|name| name.to_string_lossy().ends_with(".part"))
+        .count();
     assert_eq!(parts, 0, "a half-written file stays");
 }
 
@@ -88,21 +96,39 @@ fn check_png(name: &str, bytes: &[u8], height: u32) {
     let mut pixels = vec![0; reader.output_buffer_size()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!((info.width, info.height), (1600, height), "{name}");
-    let dark = pixels.chunks_exact(3).filter(|pixel| pixel.iter().all(|part| *part < 0x60)).count();
-    assert!(dark > 1000, "{name}: no text to be seen: {dark} dark pixels");
-    assert_eq!(&pixels[..3], &[255, 255, 255], "{name}: the background is white");
+    let dark = pixels
+        .chunks_exact(3)
+        .filter(|pixel| pixel.iter().all(|part| *part < 0x60))
+        .count();
+    assert!(
+        dark > 1000,
+        "{name}: no text to be seen: {dark} dark pixels"
+    );
+    assert_eq!(
+        &pixels[..3],
+        &[255, 255, 255],
+        "{name}: the background is white"
+    );
 }
 
 /// Tags nest, attributes are quoted, nothing is left unescaped: well-formed as far as plotters writes.
 fn check_svg(name: &str, text: &str) {
     let mut open: Vec<&str> = Vec::new();
     for tag in text.split('<').skip(1) {
-        let (tag, words) = tag.split_once('>').unwrap_or_else(|| panic!("{name}: {tag:?} is not closed"));
+        let (tag, words) = tag
+            .split_once('>')
+            .unwrap_or_else(|| panic!("{name}: {tag:?} is not closed"));
         assert_eq!(tag.matches('"').count() % 2, 0, "{name}: quotes of {tag:?}");
-        assert!(!words.chars().any(|c| c.is_control() && c != '\n'), "{name}: control character");
+        assert!(
+            !words.chars().any(|c| c.is_control() && c != '\n'),
+            "{name}: control character"
+        );
         let plain = ["amp;", "lt;", "gt;", "quot;", "apos;", "#"];
         let escaped = |rest: &str| plain.iter().any(|entity| rest.starts_with(entity));
-        assert!(words.split('&').skip(1).all(escaped), "{name}: bare & in {words:?}");
+        assert!(
+            words.split('&').skip(1).all(escaped),
+            "{name}: bare & in {words:?}"
+        );
         if let Some(end) = tag.strip_prefix('/') {
             assert_eq!(open.pop(), Some(end), "{name}");
         } else if !tag.ends_with('/') && !tag.starts_with('?') {
@@ -110,7 +136,10 @@ fn check_svg(name: &str, text: &str) {
         }
     }
     assert!(open.is_empty(), "{name}: {open:?} left open");
-    assert!(text.contains("DejaVu Sans, Verdana, sans-serif"), "{name}: names no font");
+    assert!(
+        text.contains("DejaVu Sans, Verdana, sans-serif"),
+        "{name}: names no font"
+    );
 }
 
 #[test]
@@ -134,7 +163,10 @@ fn the_same_name_has_the_same_look_in_every_company() {
     let alone = assign(&["tlsf"])[0];
     assert_eq!(assign(&["buddy", "best-fit", "tlsf"])[2], alone);
     let spec = "pytorch:max_split_size_mb:128";
-    assert_eq!(assign(&[spec])[0], assign(&["best-fit", "pytorch", spec])[2]);
+    assert_eq!(
+        assign(&[spec])[0],
+        assign(&["best-fit", "pytorch", spec])[2]
+    );
     assert_eq!(assign(&[spec])[0].color, assign(&["pytorch"])[0].color);
     let compacted = assign(&["compaction:over=buddy,threshold=0.3", "buddy"]);
     assert_eq!(compacted[0].color, compacted[1].color);
@@ -145,10 +177,21 @@ fn the_same_name_has_the_same_look_in_every_company() {
 fn no_two_series_of_a_chart_look_alike() {
     let names: Vec<String> = (0..400).map(|at| format!("policy-{at}")).collect();
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-    names.extend(["best-fit", "first-fit", "pytorch", "pytorch:a:1", "pytorch:a:2", "best-fit"]);
+    names.extend([
+        "best-fit",
+        "first-fit",
+        "pytorch",
+        "pytorch:a:1",
+        "pytorch:a:2",
+        "best-fit",
+    ]);
     let looks = assign(&names);
     for (at, look) in looks.iter().enumerate() {
-        assert!(!looks[..at].contains(look), "{} looks like another", names[at]);
+        assert!(
+            !looks[..at].contains(look),
+            "{} looks like another",
+            names[at]
+        );
     }
     // Where there are few, colour and dash alone tell them apart, without the marker.
     let few = assign(&names[..60]);
@@ -158,7 +201,13 @@ fn no_two_series_of_a_chart_look_alike() {
 
 #[test]
 fn ticks_are_round_in_the_unit_shown() {
-    let labels = |scale: axis::Scale| scale.ticks.into_iter().map(|tick| tick.1).collect::<Vec<_>>();
+    let labels = |scale: axis::Scale| {
+        scale
+            .ticks
+            .into_iter()
+            .map(|tick| tick.1)
+            .collect::<Vec<_>>()
+    };
     let gib = 1073741824.0;
     let bytes = axis::Scale::from_zero(Unit::Bytes, 0.0, 7.3 * gib, 9);
     assert_eq!(bytes.title("reserved"), "reserved [GiB]");
@@ -183,7 +232,13 @@ fn a_rate_short_of_all_is_never_called_all() {
 
 #[test]
 fn size_classes_cover_every_block() {
-    let rect = |bytes| Rect { x0: 0.0, x1: 1.0, address: 0, bytes, class: 99 };
+    let rect = |bytes| Rect {
+        x0: 0.0,
+        x1: 1.0,
+        address: 0,
+        bytes,
+        class: 99,
+    };
     let mut rects: Vec<Rect> = (0..64).map(|log2| rect(1 << log2)).collect();
     let classes = size_classes(&mut rects);
     assert_eq!(classes.len(), 8);

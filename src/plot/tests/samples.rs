@@ -1,8 +1,8 @@
 //! Charts as they come in use, and at their edges, from a small generator of its own.
 
 use crate::plot::{
-    AddressMap, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment, Series,
-    Shape, SizeHistogram, Unit, size_classes,
+    AddressMap, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment,
+    Series, Shape, SizeHistogram, Unit, size_classes,
 };
 
 const POLICIES: [&str; 12] = [
@@ -42,19 +42,34 @@ fn walk(seed: u64, count: usize, top: f64, step_ns: f64) -> Vec<Point> {
     let mut noise = Noise(seed);
     let mut level = 0.2 + 0.4 * noise.unit();
     let points = (0..count).map(|i| {
-        level = (level + (noise.unit() - 0.5) * 0.08 * (600.0 / count as f64).sqrt()).clamp(0.01, 0.97);
+        level =
+            (level + (noise.unit() - 0.5) * 0.08 * (600.0 / count as f64).sqrt()).clamp(0.01, 0.97);
         Point::at(i as f64 * step_ns, level * top)
     });
     points.collect()
 }
 
 fn lines(title: &str, y: Axis, series: Vec<Series>, guides: Vec<Guide>) -> Chart {
-    let (title, subtitle, x) = (title.to_owned(), SUBTITLE.to_owned(), Axis::new("trace time", Unit::TimeNs));
-    Chart::Lines(LineChart { title, subtitle, x, y, series, guides })
+    let (title, subtitle, x) = (
+        title.to_owned(),
+        SUBTITLE.to_owned(),
+        Axis::new("trace time", Unit::TimeNs),
+    );
+    Chart::Lines(LineChart {
+        title,
+        subtitle,
+        x,
+        y,
+        series,
+        guides,
+    })
 }
 
 fn warning() -> Vec<Guide> {
-    vec![Guide { value: 30.0, label: "warning above 30 %".into() }]
+    vec![Guide {
+        value: 30.0,
+        label: "warning above 30 %".into(),
+    }]
 }
 
 /// Fragmentation of so many policies at so many points, with gaps where it is undefined.
@@ -69,16 +84,28 @@ pub fn fragmentation(policies: usize, points: usize) -> Chart {
         for point in points.iter_mut().skip(count / 3).take(count / 20) {
             point.high = f64::NAN;
         }
-        Series { name, shape: Shape::Line, points }
+        Series {
+            name,
+            shape: Shape::Line,
+            points,
+        }
     });
     let y = Axis::new("external fragmentation", Unit::Percent);
-    lines("External fragmentation over time", y, series.collect(), warning())
+    lines(
+        "External fragmentation over time",
+        y,
+        series.collect(),
+        warning(),
+    )
 }
 
 fn memory(count: usize, top: f64, capacity: f64) -> Chart {
     let requested = walk(11, count, top * 0.8, 86e9);
     let more = |factor: f64, points: &[Point]| -> Vec<Point> {
-        points.iter().map(|p| Point::at(p.x, p.high * factor)).collect()
+        points
+            .iter()
+            .map(|p| Point::at(p.x, p.high * factor))
+            .collect()
     };
     let occupied = more(1.08, &requested);
     let mut peak = 0.0f64;
@@ -87,18 +114,45 @@ fn memory(count: usize, top: f64, capacity: f64) -> Chart {
         Point::at(p.x, (peak / (0.02 * top)).ceil() * 0.02 * top)
     });
     let reserved = reserved.collect();
-    let series = [("reserved", reserved), ("occupied", occupied), ("requested", requested)];
-    let series = series.map(|(name, points)| Series { name: name.into(), shape: Shape::Area, points });
-    let guides = vec![Guide { value: capacity, label: format!("capacity {} GiB", capacity / GIB) }];
-    lines("Memory over time, best-fit", Axis::new("memory", Unit::Bytes), series.to_vec(), guides)
+    let series = [
+        ("reserved", reserved),
+        ("occupied", occupied),
+        ("requested", requested),
+    ];
+    let series = series.map(|(name, points)| Series {
+        name: name.into(),
+        shape: Shape::Area,
+        points,
+    });
+    let guides = vec![Guide {
+        value: capacity,
+        label: format!("capacity {} GiB", capacity / GIB),
+    }];
+    lines(
+        "Memory over time, best-fit",
+        Axis::new("memory", Unit::Bytes),
+        series.to_vec(),
+        guides,
+    )
 }
 
 fn bands() -> Chart {
-    let series = ["best-fit", "first-fit", "buddy"].into_iter().enumerate().map(|(at, name)| {
-        let points = walk(at as u64 + 40, 300, 100.0, 1e9);
-        let wide = |p: &Point| Point { x: p.x, low: p.low * 0.8, high: (p.high * 1.1).min(100.0) };
-        Series { name: name.into(), shape: Shape::Line, points: points.iter().map(wide).collect() }
-    });
+    let series = ["best-fit", "first-fit", "buddy"]
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| {
+            let points = walk(at as u64 + 40, 300, 100.0, 1e9);
+            let wide = |p: &Point| Point {
+                x: p.x,
+                low: p.low * 0.8,
+                high: (p.high * 1.1).min(100.0),
+            };
+            Series {
+                name: name.into(),
+                shape: Shape::Line,
+                points: points.iter().map(wide).collect(),
+            }
+        });
     let y = Axis::new("external fragmentation", Unit::Percent);
     lines("Extremes of 64 seeds", y, series.collect(), warning())
 }
@@ -118,7 +172,13 @@ pub fn map(blocks: usize, segments: u64) -> Chart {
     let mut noise = Noise(5);
     let bytes = 1u64 << 30;
     let top = u64::MAX - bytes * 40 * segments + 1;
-    let base = |at: u64| if segments == 1 { 0x7f12_3400_0000 } else { top + at * bytes * 40 };
+    let base = |at: u64| {
+        if segments == 1 {
+            0x7f12_3400_0000
+        } else {
+            top + at * bytes * 40
+        }
+    };
     let mut rects = Vec::new();
     let mut place = vec![(0.0, 0u64); 1];
     while rects.len() < blocks {
@@ -127,8 +187,18 @@ pub fn map(blocks: usize, segments: u64) -> Chart {
         let address = (noise.next() % (bytes - size)) / 512 * 512;
         let length = 2e9 * noise.unit() * noise.unit() * 4000.0 / blocks as f64 + 1e6;
         let segment = noise.next() % segments;
-        let x1 = if noise.next() % 50 == 0 { f64::INFINITY } else { x + length * 40.0 };
-        rects.push(Rect { x0: x, x1, address: base(segment) + address, bytes: size, class: 0 });
+        let x1 = if noise.next() % 50 == 0 {
+            f64::INFINITY
+        } else {
+            x + length * 40.0
+        };
+        rects.push(Rect {
+            x0: x,
+            x1,
+            address: base(segment) + address,
+            bytes: size,
+            class: 0,
+        });
         place[0] = (x + 1e11 / blocks as f64, at + 1);
     }
     let classes = size_classes(&mut rects);
@@ -159,13 +229,24 @@ fn streams() -> Chart {
         let (lane, turn) = (at % 6, (at / 6) as f64);
         let bytes = (1 << 20) * (1 + (at * 7) % 4);
         let x0 = turn * 10.0 + lane as f64;
-        Rect { x0, x1: x0 + 8.0, address: lane * (4 << 20), bytes, class: (at % 4) as usize }
+        Rect {
+            x0,
+            x1: x0 + 8.0,
+            address: lane * (4 << 20),
+            bytes,
+            class: (at % 4) as usize,
+        }
     });
     Chart::Map(AddressMap {
         title: "Address map by stream, stream-first-fit".into(),
         subtitle: "four streams, 120 blocks".into(),
         x: Axis::new("event", Unit::Events),
-        segments: vec![Segment { x0: 0.0, x1: 220.0, address: 0, bytes: 24 << 20 }],
+        segments: vec![Segment {
+            x0: 0.0,
+            x1: 220.0,
+            address: 0,
+            bytes: 24 << 20,
+        }],
         rects: rects.collect(),
         classes: (0..4).map(|stream| format!("stream {stream}")).collect(),
         class_label: "stream".into(),
@@ -178,11 +259,17 @@ fn sizes(count: usize, spread: u64) -> Chart {
     let mut noise = Noise(9);
     let size = |_| (64 + noise.next() % 64) << (noise.next() % spread).min(noise.next() % spread);
     let sizes: Vec<u64> = (0..count).map(size).chain([0, 0, 0]).collect();
-    Chart::Histogram(SizeHistogram::of("Sizes of requests", "gpt2-varlen, 48 213 events", sizes))
+    Chart::Histogram(SizeHistogram::of(
+        "Sizes of requests",
+        "gpt2-varlen, 48 213 events",
+        sizes,
+    ))
 }
 
 fn empty_map() -> Chart {
-    let Chart::Map(mut chart) = map(1, 1) else { unreachable!("a map is a map") };
+    let Chart::Map(mut chart) = map(1, 1) else {
+        unreachable!("a map is a map")
+    };
     (chart.rects, chart.segments, chart.failures) = (Vec::new(), Vec::new(), Vec::new());
     Chart::Map(chart)
 }
@@ -191,9 +278,14 @@ fn empty_map() -> Chart {
 fn words() -> Chart {
     let name = "an-unreasonably-long-policy-name-without-any-blank".repeat(5);
     let odd = "<script>&\"quoted\"\u{1}\n</script> µ → ∞".to_owned();
-    let series = [name.clone(), odd.clone(), name + "2"].into_iter().enumerate().map(|(at, name)| {
-        Series { name, shape: Shape::Step, points: walk(at as u64, 50, 2e7, 1e15) }
-    });
+    let series = [name.clone(), odd.clone(), name + "2"]
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| Series {
+            name,
+            shape: Shape::Step,
+            points: walk(at as u64, 50, 2e7, 1e15),
+        });
     let title = "A title that goes on and on, as titles of papers like to do, ".repeat(6);
     Chart::Lines(LineChart {
         title,
@@ -208,7 +300,11 @@ fn words() -> Chart {
 /// Every sample with the name of its file.
 pub fn all() -> Vec<(&'static str, Chart)> {
     let y = || Axis::new("external fragmentation", Unit::Percent);
-    let single = |points| Series { name: "best-fit".into(), shape: Shape::Line, points };
+    let single = |points| Series {
+        name: "best-fit".into(),
+        shape: Shape::Line,
+        points,
+    };
     let late = (0..200).map(|i| Point::at(1.7e18 + f64::from(i) * 1e6, f64::from(i % 7)));
     vec![
         ("fragmentation-3", fragmentation(3, 600)),
@@ -216,17 +312,54 @@ pub fn all() -> Vec<(&'static str, Chart)> {
         ("fragmentation-12", fragmentation(12, 600)),
         ("fragmentation-30", fragmentation(30, 200)),
         ("fragmentation-dense", fragmentation(4, 20_000)),
-        ("fragmentation-empty", lines("Fragmentation, nothing recorded", y(), Vec::new(), warning())),
-        ("fragmentation-point", lines("One point", y(), vec![single(vec![Point::at(5e9, 12.0)])], vec![])),
-        ("fragmentation-late", lines("Clock of the day", y(), vec![single(late.collect())], warning())),
+        (
+            "fragmentation-empty",
+            lines(
+                "Fragmentation, nothing recorded",
+                y(),
+                Vec::new(),
+                warning(),
+            ),
+        ),
+        (
+            "fragmentation-point",
+            lines(
+                "One point",
+                y(),
+                vec![single(vec![Point::at(5e9, 12.0)])],
+                vec![],
+            ),
+        ),
+        (
+            "fragmentation-late",
+            lines(
+                "Clock of the day",
+                y(),
+                vec![single(late.collect())],
+                warning(),
+            ),
+        ),
         ("bands", bands()),
         ("memory", memory(900, 7.0 * GIB, 8.0 * GIB)),
         ("memory-far-capacity", memory(900, 0.7 * GIB, 80.0 * GIB)),
-        ("outcomes", outcomes("Failures and success", |at| [0, 3, 181, 5210, 48_000][at % 5], 48_213)),
+        (
+            "outcomes",
+            outcomes(
+                "Failures and success",
+                |at| [0, 3, 181, 5210, 48_000][at % 5],
+                48_213,
+            ),
+        ),
         ("outcomes-none", outcomes("No failures", |_| 0, 48_213)),
-        ("outcomes-all", outcomes("Nothing but failures", |_| u64::MAX, u64::MAX)),
+        (
+            "outcomes-all",
+            outcomes("Nothing but failures", |_| u64::MAX, u64::MAX),
+        ),
         ("outcomes-undefined", outcomes("No requests", |_| 0, 0)),
-        ("outcomes-empty", Chart::Bars(BarChart::outcomes("No policies", SUBTITLE, &[], 90.0))),
+        (
+            "outcomes-empty",
+            Chart::Bars(BarChart::outcomes("No policies", SUBTITLE, &[], 90.0)),
+        ),
         ("map", map(1500, 1)),
         ("map-segments", map(3000, 5)),
         ("map-dense", map(120_000, 3)),
@@ -235,7 +368,10 @@ pub fn all() -> Vec<(&'static str, Chart)> {
         ("sizes", sizes(48_213, 18)),
         ("sizes-wide", sizes(48_213, 40)),
         ("sizes-one", sizes(1, 1)),
-        ("sizes-empty", Chart::Histogram(SizeHistogram::of("No requests", "an empty trace", []))),
+        (
+            "sizes-empty",
+            Chart::Histogram(SizeHistogram::of("No requests", "an empty trace", [])),
+        ),
         ("words", words()),
     ]
 }
