@@ -5,7 +5,7 @@ use std::sync::Once;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
-    Color as _, FontDesc, FontStyle, FontTransform, IntoFont, RGBAColor, RGBColor, ShapeStyle,
+    Color as _, FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, RGBColor, ShapeStyle,
     TextStyle, register_font,
 };
 
@@ -45,7 +45,7 @@ fn font(size: f64, bold: bool) -> FontDesc<'static> {
     } else {
         FontStyle::Normal
     };
-    (FAMILY, size).into_font().style(style)
+    FontDesc::new(FontFamily::Name(FAMILY), size, style)
 }
 
 /// The width of a text in sheet units, measured finely since plotters answers whole pixels.
@@ -173,11 +173,6 @@ impl<DB: DrawingBackend> Pen<DB> {
     fn rect(&mut self, from: Spot, to: Spot, style: ShapeStyle) -> Result<(), PlotError> {
         let (from, to) = (self.spot(from), self.spot(to));
         let to = (to.0.max(from.0 + 1), to.1.max(from.1 + 1));
-        let to = if self.vector {
-            to
-        } else {
-            (to.0 - 1, to.1 - 1)
-        };
         self.backend
             .draw_rect(from, to, &style, true)
             .map_err(PlotError::backend)

@@ -239,13 +239,18 @@ fn printable(text: &str) -> String {
 /// Cuts a stroke into dashes. A steep piece counts for no more than `STEEP` units of the pattern,
 /// so that a curve of spikes becomes a few hundred dashes and not a hundred thousand.
 fn cut(points: &[Spot], pattern: &[f64]) -> Vec<Vec<Spot>> {
-    const STEEP: f64 = 12.0;
+    const STEEP: f64 = 40.0;
+    let steep = if points.len() > 2 {
+        STEEP
+    } else {
+        f64::INFINITY
+    };
     let mut pieces = Vec::new();
     let mut piece: Vec<Spot> = points.first().copied().into_iter().collect();
     let (mut part, mut left) = (0, pattern[0]);
     for pair in points.windows(2) {
         let (a, b) = (pair[0], pair[1]);
-        let length = (b.0 - a.0).abs() + (b.1 - a.1).abs().min(STEEP);
+        let length = (b.0 - a.0).abs() + (b.1 - a.1).abs().min(steep);
         let mut done = 0.0;
         while length - done > left {
             done += left;
