@@ -57,7 +57,7 @@ fn stairs(points: &[Spot]) -> Vec<Spot> {
 pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Look) {
     for piece in pieces(series).filter(|piece| piece.len() > 1) {
         let top = edge(panel, piece, series.shape, |p| p.high);
-        let columns: Vec<_> = match series.shape {
+        let columns: Vec<(f64, f64, f64)> = match series.shape {
             Shape::Area => {
                 let zero = panel.py(0.0);
                 top.into_iter().map(|(x, y)| (x, y, zero)).collect()
@@ -65,6 +65,15 @@ pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
             Shape::Line | Shape::Step if piece.iter().any(|p| p.low < p.high) => band(panel, piece),
             Shape::Line | Shape::Step => continue,
         };
+        if series.shape == Shape::Area {
+            // White below, so that an area over another keeps its own colour, that of the legend.
+            let (columns, color) = (columns.clone(), (255, 255, 255));
+            scene.marks.push(Mark::Band {
+                columns,
+                color,
+                alpha: 0.85,
+            });
+        }
         scene.marks.push(Mark::Band {
             columns,
             color: look.color,
