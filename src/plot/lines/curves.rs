@@ -65,19 +65,17 @@ pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
             Shape::Line | Shape::Step if piece.iter().any(|p| p.low < p.high) => band(panel, piece),
             Shape::Line | Shape::Step => continue,
         };
-        if series.shape == Shape::Area {
-            // White below, so that an area over another keeps its own colour, that of the legend.
-            let (columns, color) = (columns.clone(), (255, 255, 255));
-            scene.marks.push(Mark::Band {
-                columns,
-                color,
-                alpha: 0.85,
-            });
-        }
+        // An area over another hides it, so that each has one tint, that of the legend.
+        let pale = |part: u8| (u16::from(part) / 3 + 170) as u8;
+        let (red, green, blue) = look.color;
+        let (color, alpha) = match series.shape {
+            Shape::Area => ((pale(red), pale(green), pale(blue)), 1.0),
+            Shape::Line | Shape::Step => (look.color, 0.25),
+        };
         scene.marks.push(Mark::Band {
             columns,
-            color: look.color,
-            alpha: 0.25,
+            color,
+            alpha,
         });
     }
 }
