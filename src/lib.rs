@@ -7,6 +7,7 @@
 //! rows -> statistics -> plots, report.
 
 pub mod observe;
+pub mod plot;
 pub mod policy;
 pub mod replay;
 pub mod space;
