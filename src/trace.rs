@@ -8,11 +8,14 @@
 //! [`Truth`], kept apart: only `fidelity` and its observers read it.
 
 pub mod builder;
+pub mod error;
 pub mod pickle;
+pub mod pytorch;
 pub mod snapshot;
 pub mod truth;
 
 pub use builder::TraceBuilder;
+pub use error::TraceError;
 pub use truth::Truth;
 
 /// Dense number of a stream within one trace; the raw handle is in [`Trace::streams`].
