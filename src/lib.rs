@@ -6,5 +6,6 @@
 //! source -> [`trace`] -> replay (policy <-> space) -> steps -> observers -> rows ->
 //! statistics -> plots, report.
 
+pub mod files;
 pub mod trace;
 pub mod units;
