@@ -14,7 +14,10 @@ use crate::trace::{Trace, Truth};
 
 /// One row a recording; names as in csv and JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
-#[allow(missing_docs, reason = "each column is defined once, in docs/metrics.md")]
+#[allow(
+    missing_docs,
+    reason = "each column is defined once, in docs/metrics.md"
+)]
 pub struct FidelityRow {
     pub recording: String,
     pub policy: String,
@@ -84,9 +87,14 @@ pub fn check(
     policy: Box<dyn Policy>,
     config: SpaceConfig,
 ) -> Result<Checked, FidelityError> {
-    let truth =
-        trace.truth.as_deref().ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
-    let config = SpaceConfig { record_steps: true, ..config };
+    let truth = trace
+        .truth
+        .as_deref()
+        .ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
+    let config = SpaceConfig {
+        record_steps: true,
+        ..config
+    };
     let mut replay = Replay::new(policy, config)
         .map_err(|shortage| FidelityError::NoStart(shortage.wanted_bytes))?;
     replay.name_streams(&trace.streams);
@@ -94,14 +102,23 @@ pub fn check(
     if !truth.initial.is_empty() && !replay.adopt(&truth.initial) {
         return Err(FidelityError::NoAdoption(trace.name.clone()));
     }
-    let mut entries = Facts { entries: &truth.entries, at: 0 };
+    let mut entries = Facts {
+        entries: &truth.entries,
+        at: 0,
+    };
     for index in trace.initial_events..trace.events.len() {
         let facts = entries.of(index as u32);
         let addresses = |kind: TruthKind| -> Vec<u64> {
-            facts.iter().filter(|fact| fact.kind == kind).map(|fact| fact.address).collect()
+            facts
+                .iter()
+                .filter(|fact| fact.kind == kind)
+                .map(|fact| fact.address)
+                .collect()
         };
-        let (maps, reserves) =
-            (addresses(TruthKind::SegmentAlloc), addresses(TruthKind::SegmentMap));
+        let (maps, reserves) = (
+            addresses(TruthKind::SegmentAlloc),
+            addresses(TruthKind::SegmentMap),
+        );
         judge.row.driver_addresses_fed += maps.len() as u64;
         replay.feed_addresses(&maps, &reserves);
         judge.facts = facts;
@@ -110,7 +127,10 @@ pub fn check(
         replay.feed(&trace.events[index..=index], &time, &mut judge);
     }
     judge.finish(&replay);
-    Ok(Checked { row: judge.row, replay })
+    Ok(Checked {
+        row: judge.row,
+        replay,
+    })
 }
 
 /// The recorded facts, handed out event by event.
@@ -143,7 +163,12 @@ impl<'a> Judge<'a> {
             recorded_peak_reserved_bytes: recorded_peak_bytes(truth),
             ..FidelityRow::default()
         };
-        Judge { truth, row, facts: &[], index: 0 }
+        Judge {
+            truth,
+            row,
+            facts: &[],
+            index: 0,
+        }
     }
 
     fn diverge(&mut self, what: String) {
@@ -183,7 +208,10 @@ impl<'a> Judge<'a> {
             )),
             _ => {
                 self.row.served_instead += 1;
-                self.diverge(format!("{} bytes served, recorded as a failure", fact.bytes));
+                self.diverge(format!(
+                    "{} bytes served, recorded as a failure",
+                    fact.bytes
+                ));
             }
         }
     }
@@ -197,7 +225,10 @@ impl<'a> Judge<'a> {
             return;
         }
         self.row.segments += recorded.len() as u64;
-        let matched = recorded.iter().filter(|change| made.contains(change)).count();
+        let matched = recorded
+            .iter()
+            .filter(|change| made.contains(change))
+            .count();
         self.row.segments_matched += matched as u64;
         if recorded != made {
             self.diverge(format!("driver calls {made:x?}, recorded {recorded:x?}"));
@@ -267,8 +298,7 @@ impl Judge<'_> {
 type Change = (u8, u64, u64);
 
 fn ordered(changes: impl Iterator<Item = Change>) -> Vec<Change> {
-    let (mut given, taken): (Vec<Change>, Vec<Change>) =
-        changes.partition(|change| change.0 < 2);
+    let (mut given, taken): (Vec<Change>, Vec<Change>) = changes.partition(|change| change.0 < 2);
     given.sort_unstable();
     given.extend(taken);
     given
