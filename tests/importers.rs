@@ -234,7 +234,7 @@ fn bomb(head: &str) -> Vec<u8> {
     let mut out = zstd::Encoder::new(Vec::new(), 1).unwrap();
     out.write_all(head.as_bytes()).unwrap();
     let zeros = vec![0; 1 << 20];
-    for _ in 0..4096 {
+    for _ in 0..256 {
         out.write_all(&zeros).unwrap();
     }
     out.finish().unwrap()

@@ -12,7 +12,8 @@ pub use write::write;
 use std::io::BufRead;
 
 use super::builder::Ask;
-use super::text::{self, Columns, Keys, Lines, Row, Source};
+use super::keys::Keys;
+use super::text::{self, Columns, Lines, Row, Source};
 use super::{ANY_STREAM, Event, PoolId, PoolStep, StreamId, Trace, TraceBuilder, TraceError};
 
 /// The columns, in the order that a file without a header has.
