@@ -3,9 +3,14 @@
 //!
 //! The flow is one straight line, and a room imports only what stands before it:
 //!
-//! source -> [`trace`] -> replay (policy <-> space) -> steps -> observers -> rows ->
-//! statistics -> plots, report.
+//! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
+//! rows -> statistics -> plots, report.
 
 pub mod files;
+pub mod observe;
+pub mod plot;
+pub mod policy;
+pub mod replay;
+pub mod space;
 pub mod trace;
 pub mod units;

@@ -14,11 +14,14 @@ pub mod error;
 pub mod keys;
 pub mod minimalloc;
 pub mod open;
+pub mod pickle;
 pub mod plain;
+pub mod pytorch;
 #[cfg(test)]
 pub mod random;
 pub mod rep;
 pub mod rmm;
+pub mod snapshot;
 pub mod text;
 pub mod truth;
 pub mod unpack;

@@ -187,13 +187,32 @@ pub fn round_up(bytes: u64, quantum: u64) -> Option<u64> {
 
 /// Reads sizes from TOML and JSON, as a string with a unit or as an integer of bytes.
 pub mod serde_bytes {
-    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt;
 
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Raw {
-        Integer(u64),
-        Text(String),
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    /// Takes an integer of bytes or a text with a unit.
+    struct Size;
+
+    impl Visitor<'_> for Size {
+        type Value = u64;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a size such as \"2 MiB\", or an integer of bytes")
+        }
+
+        fn visit_u64<E: Error>(self, bytes: u64) -> Result<u64, E> {
+            Ok(bytes)
+        }
+
+        fn visit_i64<E: Error>(self, bytes: i64) -> Result<u64, E> {
+            u64::try_from(bytes).map_err(|_| E::custom(format!("size {bytes} is negative")))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
+            super::parse_bytes(text).map_err(E::custom)
+        }
     }
 
     /// Deserialises a size.
@@ -201,10 +220,7 @@ pub mod serde_bytes {
     /// # Errors
     /// As [`super::parse_bytes`].
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        match Raw::deserialize(from)? {
-            Raw::Integer(bytes) => Ok(bytes),
-            Raw::Text(text) => super::parse_bytes(&text).map_err(serde::de::Error::custom),
-        }
+        from.deserialize_any(Size)
     }
 
     /// Serialises a size exactly, in the largest unit that divides it.

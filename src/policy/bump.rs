@@ -1,0 +1,182 @@
+//! Bump: a moving offset in one block; everything is given back at once.
+//!
+//! Source: arena or region allocation, as in Hanson, "Fast allocation and deallocation
+//! of memory based on object lifetimes" (Software: Practice and Experience 20, 1990).
+//!
+//! Tie-breaks: none; a request goes to the offset, rounded up to its alignment. The
+//! offset goes back to 0 only when nothing is live; with `reset = "mark"` also at a
+//! mark of the trace, where what is still live stays and is stepped over.
+
+use serde::Deserialize;
+
+use super::Policy;
+use crate::space::{BlockId, OutOfMemory, Request, Space, State};
+use crate::trace::StreamId;
+use crate::units::{round_up, serde_bytes};
+
+/// Parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Sizes and offsets are multiples of this, in bytes.
+    #[serde(with = "serde_bytes")]
+    pub alignment: u64,
+    /// When the offset goes back.
+    pub reset: Reset,
+}
+
+/// When the offset goes back to the lowest address that is not live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reset {
+    /// When nothing is live.
+    Empty,
+    /// When nothing is live, and at every mark.
+    Mark,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Spec {
+            alignment: 256,
+            reset: Reset::Empty,
+        }
+    }
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Bump {
+    spec: Spec,
+    /// The hole that the offset is in; `None` when the end is reached.
+    hole: Option<BlockId>,
+    live: u64,
+}
+
+impl Bump {
+    /// A bump pool by `spec`.
+    #[must_use]
+    pub fn new(spec: Spec) -> Self {
+        Bump {
+            spec,
+            hole: None,
+            live: 0,
+        }
+    }
+
+    /// The offset goes back: retired memory is free again, neighbours are joined.
+    fn reset(&mut self, space: &mut Space) {
+        self.hole = None;
+        let mut at = space.segments().next().map(|segment| space.first(segment));
+        while let Some(block) = at {
+            if space.state(block) == State::Retired {
+                space.reclaim(block);
+            }
+            at = space.next(block);
+            if space.state(block) != State::Free {
+                continue;
+            }
+            if let Some(below) = space.free_prev(block) {
+                space.merge(below, block);
+            } else if self.hole.is_none() {
+                self.hole = Some(block);
+            }
+        }
+    }
+
+    /// Sets a free block aside until the next reset, joined with waste below it.
+    fn waste(block: BlockId, space: &mut Space) {
+        space.forgo(block);
+        Self::join_waste(block, space);
+    }
+
+    fn join_waste(block: BlockId, space: &mut Space) {
+        let retired = |block: &BlockId| space.state(*block) == State::Retired;
+        let (below, above) = (
+            space.prev(block).filter(retired),
+            space.next(block).filter(retired),
+        );
+        if let Some(above) = above {
+            space.merge(block, above);
+        }
+        if let Some(below) = below {
+            space.merge(below, block);
+        }
+    }
+
+    /// The next hole from the offset on that holds `bytes` aligned; holes passed are waste.
+    fn advance(&mut self, bytes: u64, align: u64, space: &mut Space) -> Option<BlockId> {
+        let mut at = self.hole;
+        while let Some(block) = at {
+            let start = round_up(space.base(block), align)?;
+            if start.checked_add(bytes)? <= space.end(block) {
+                return Some(block);
+            }
+            let next = next_hole(block, space);
+            // The last hole stays, so that a smaller request may still be served from it.
+            next?;
+            Self::waste(block, space);
+            self.hole = next;
+            at = next;
+        }
+        None
+    }
+}
+
+/// The next free block above.
+fn next_hole(block: BlockId, space: &Space) -> Option<BlockId> {
+    let mut next = space.next(block);
+    while let Some(above) = next.filter(|above| space.state(*above) != State::Free) {
+        next = space.next(above);
+    }
+    next
+}
+
+impl Policy for Bump {
+    fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
+        self.hole = Some(space.map(space.capacity_bytes())?);
+        Ok(())
+    }
+
+    fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
+        let bytes = round_up(request.bytes, self.spec.alignment)
+            .ok_or(OutOfMemory::overflow(request.bytes))?;
+        let align = request.align.max(1);
+        let Some(mut block) = self.advance(bytes, align, space) else {
+            return Err(OutOfMemory::no_fit(bytes));
+        };
+        let start = space.base(block).next_multiple_of(align);
+        if start > space.base(block) {
+            let high = space.split(block, start - space.base(block));
+            Self::waste(block, space);
+            block = high;
+        }
+        self.hole = if space.bytes(block) > bytes {
+            Some(space.split(block, bytes))
+        } else {
+            next_hole(block, space)
+        };
+        space.place(block, request);
+        self.live += 1;
+        Ok(block)
+    }
+
+    fn free(&mut self, block: BlockId, _: StreamId, _: bool, space: &mut Space) {
+        space.retire(block);
+        Self::join_waste(block, space);
+        self.live -= 1;
+        if self.live == 0 {
+            self.reset(space);
+        }
+    }
+
+    fn servable(&self, space: &Space, _: StreamId) -> u64 {
+        self.hole.map_or(0, |hole| space.bytes(hole))
+    }
+
+    fn mark(&mut self, _: u32, space: &mut Space) {
+        if self.spec.reset == Reset::Mark {
+            self.reset(space);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Names become policies: presets, `NAME:key=value` texts, files, and policies that a
+//! crate of its own brings along.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Policy, Spec};
+
+mod embedded {
+    #![allow(missing_docs, reason = "the generated lists have docs of their own")]
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+pub use embedded::{DEVICES, PRESETS};
+
+/// How deep one policy may wrap another.
+const DEEPEST: usize = 8;
+
+/// A policy that could not be found or set up; the text names the place and the way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("policy '{policy}': {what}")]
+pub struct PolicyError {
+    /// The policy as it was asked for.
+    pub policy: String,
+    /// What is wrong, and what would do.
+    pub what: String,
+}
+
+impl PolicyError {
+    /// An error about `policy`.
+    #[must_use]
+    pub fn new(policy: impl Into<String>, what: impl Into<String>) -> Self {
+        PolicyError {
+            policy: policy.into(),
+            what: what.into(),
+        }
+    }
+}
+
+/// A preset: a policy with parameters, a source, and a line on what it is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// One line for people.
+    pub about: String,
+    /// The paper, the specification or the program that it follows.
+    pub source: String,
+    /// One table: the algorithm's name with its parameters.
+    pub policy: Table,
+}
+
+/// Builds a policy of another crate from its parameters.
+type Make = Arc<dyn Fn(&Table) -> Result<Box<dyn Policy>, String> + Send + Sync>;
+
+/// All policies by name: those of the crate, and those registered from outside.
+#[derive(Clone, Default)]
+pub struct Registry {
+    makers: BTreeMap<String, Make>,
+}
+
+/// A policy that was found: it can be built as often as wanted.
+#[derive(Clone)]
+pub struct Chosen {
+    /// The text as it was given; rows carry it.
+    pub label: String,
+    /// One line for people.
+    pub about: String,
+    /// Where the policy comes from.
+    pub source: String,
+    /// The algorithm's name.
+    pub algorithm: String,
+    /// Its parameters as given.
+    pub parameters: Table,
+    depth: usize,
+}
+
+impl Registry {
+    /// Adds a policy of another crate: `make` builds it from its parameters.
+    #[must_use]
+    pub fn with<F>(mut self, name: &str, make: F) -> Self
+    where
+        F: Fn(&Table) -> Result<Box<dyn Policy>, String> + Send + Sync + 'static,
+    {
+        self.makers.insert(name.to_owned(), Arc::new(make));
+        self
+    }
+
+    /// The names that can be asked for: presets, then registered ones.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        PRESETS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain(self.makers.keys().map(String::as_str))
+    }
+
+    /// Finds a policy: a preset's name, `NAME:key=value,key=value`, or a path to a TOML file.
+    ///
+    /// # Errors
+    /// An unknown name (with the nearest known one), a file that cannot be read, or
+    /// parameters that do not fit.
+    pub fn find(&self, text: &str) -> Result<Chosen, PolicyError> {
+        self.find_at(text, 0)
+    }
+
+    fn find_at(&self, text: &str, depth: usize) -> Result<Chosen, PolicyError> {
+        let fail = |what: String| PolicyError::new(text, what);
+        if depth > DEEPEST {
+            return Err(fail(format!(
+                "policies wrap each other more than {DEEPEST} deep"
+            )));
+        }
+        if Path::new(text)
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            let body = std::fs::read_to_string(text)
+                .map_err(|error| fail(format!("cannot read the file: {error}")))?;
+            return self.from_preset(text, &body, depth);
+        }
+        let (name, options) = match text.split_once(':') {
+            Some((name, options)) => (name, Some(options)),
+            None => (text, None),
+        };
+        let mut chosen = self.named(name, depth).map_err(&fail)?;
+        text.clone_into(&mut chosen.label);
+        if let Some(options) = options {
+            for (key, value) in parse_options(&chosen.algorithm, options).map_err(&fail)? {
+                chosen.parameters.insert(key, value);
+            }
+        }
+        self.build(&chosen)?;
+        Ok(chosen)
+    }
+
+    fn named(&self, name: &str, depth: usize) -> Result<Chosen, String> {
+        if let Some((_, body)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
+            return self
+                .from_preset(name, body, depth)
+                .map_err(|error| error.what);
+        }
+        if self.makers.contains_key(name) {
+            return Ok(Chosen {
+                label: name.to_owned(),
+                about: "registered by the calling crate".into(),
+                source: "the calling crate".into(),
+                algorithm: name.to_owned(),
+                parameters: Table::new(),
+                depth,
+            });
+        }
+        let near = self.names().min_by_key(|known| distance(known, name));
+        let hint = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
+        let known = self.names().collect::<Vec<_>>().join(", ");
+        Err(format!("there is no such policy; {hint}known are: {known}"))
+    }
+
+    fn from_preset(&self, label: &str, body: &str, depth: usize) -> Result<Chosen, PolicyError> {
+        let fail = |what: String| PolicyError::new(label, what);
+        let preset: Preset = toml::from_str(body).map_err(|error| fail(error.to_string()))?;
+        let mut tables = preset.policy.into_iter();
+        let (Some((algorithm, Value::Table(parameters))), None) = (tables.next(), tables.next())
+        else {
+            return Err(fail(
+                "expected exactly one table such as [policy.best-fit]".into(),
+            ));
+        };
+        let chosen = Chosen {
+            label: label.to_owned(),
+            about: preset.about,
+            source: preset.source,
+            algorithm,
+            parameters,
+            depth,
+        };
+        self.build(&chosen)?;
+        Ok(chosen)
+    }
+
+    /// Builds a policy that was found.
+    ///
+    /// # Errors
+    /// Parameters that do not fit the algorithm.
+    pub fn build(&self, chosen: &Chosen) -> Result<Box<dyn Policy>, PolicyError> {
+        let fail = |what: String| PolicyError::new(&chosen.label, what);
+        if let Some(make) = self.makers.get(&chosen.algorithm) {
+            return make(&chosen.parameters).map_err(fail);
+        }
+        let mut table = Table::new();
+        table.insert(
+            chosen.algorithm.clone(),
+            Value::Table(chosen.parameters.clone()),
+        );
+        let spec: Spec = table
+            .try_into()
+            .map_err(|error: toml::de::Error| fail(error.message().to_owned()))?;
+        spec.build(&|inner: &str| {
+            self.find_at(inner, chosen.depth + 1)
+                .and_then(|inner| self.build(&inner))
+        })
+        .map_err(|error| fail(error.what))
+    }
+}
+
+/// Reads `key=value,key=value`; a value is a TOML number, truth value or string, or a word.
+fn parse_options(algorithm: &str, text: &str) -> Result<Vec<(String, Value)>, String> {
+    if let Some(options) = Spec::own_options(algorithm, text) {
+        return options;
+    }
+    let mut options = Vec::new();
+    for pair in split_top(text) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(format!("option '{pair}': expected key=value"));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        let plain = format!("v = {value}")
+            .parse::<Table>()
+            .ok()
+            .and_then(|mut t| t.remove("v"));
+        options.push((
+            key.to_owned(),
+            plain.unwrap_or_else(|| Value::String(value.to_owned())),
+        ));
+    }
+    Ok(options)
+}
+
+/// Splits at commas that are inside no quotes and no brackets.
+fn split_top(text: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut depth, mut quoted) = (Vec::new(), 0, 0i32, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '[' | '{' if !quoted => depth += 1,
+            ']' | '}' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+/// How many letters differ (Levenshtein 1966), for the nearest known name.
+fn distance(one: &str, two: &str) -> usize {
+    let two: Vec<char> = two.chars().collect();
+    let mut row: Vec<usize> = (0..=two.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in two.iter().enumerate() {
+            let cost = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[two.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_builds_and_says_where_it_comes_from() {
+        let registry = Registry::default();
+        for (name, _) in PRESETS {
+            let chosen = registry
+                .find(name)
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert!(
+                !chosen.about.is_empty() && !chosen.source.is_empty(),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_change_a_preset_and_wrong_ones_are_told() {
+        let registry = Registry::default();
+        let chosen = registry.find("bump:alignment=512B").expect("fits");
+        assert_eq!(chosen.label, "bump:alignment=512B");
+        assert_eq!(chosen.parameters["alignment"].as_str(), Some("512B"));
+        let error = registry
+            .find("bump:alignement=512")
+            .err()
+            .expect("no such option");
+        assert!(error.to_string().contains("alignement"), "{error}");
+        let error = registry.find("bumpy").err().expect("no such policy");
+        assert!(
+            error.to_string().contains("did you mean 'bump'?"),
+            "{error}"
+        );
+    }
+}

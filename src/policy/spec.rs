@@ -1,0 +1,42 @@
+//! A policy with its parameters, as data: what a preset file says and what a replay builds.
+
+use serde::Deserialize;
+use toml::Value;
+
+use super::{Policy, PolicyError, bump};
+
+/// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
+pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
+
+/// Every policy of the crate. In TOML the variant is a table of its parameters:
+/// `[policy.best-fit]`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spec {
+    /// A moving offset.
+    Bump(bump::Spec),
+}
+
+impl Spec {
+    /// Builds the policy; `inner` builds those that a wrapper names.
+    ///
+    /// # Errors
+    /// Parameters that do not go together.
+    pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let _ = inner;
+        Ok(match self {
+            Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
+        })
+    }
+
+    /// Parameters from an option text in a language of the algorithm's own; `None` where
+    /// the algorithm takes `key=value` like all others.
+    #[must_use]
+    pub fn own_options(
+        algorithm: &str,
+        text: &str,
+    ) -> Option<Result<Vec<(String, Value)>, String>> {
+        let _ = (algorithm, text);
+        None
+    }
+}

@@ -1,0 +1,63 @@
+//! The sizes of all Free blocks as an ordered multiset: the fallback that knows the
+//! largest one for policies whose own index does not.
+
+use std::collections::BTreeMap;
+
+use super::{Space, State};
+
+/// Sizes with how often each occurs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sizes(BTreeMap<u64, u32>);
+
+impl Sizes {
+    fn add(&mut self, bytes: u64) {
+        *self.0.entry(bytes).or_insert(0) += 1;
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        let count = self.0.get_mut(&bytes).expect("a size that was added");
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&bytes);
+        }
+    }
+}
+
+impl Space {
+    /// Keeps the sizes of Free blocks in order from here on.
+    pub fn track_largest(&mut self) {
+        let mut sizes = Sizes::default();
+        for block in self.walk() {
+            if self.state(block) == State::Free {
+                sizes.add(self.bytes(block));
+            }
+        }
+        self.largest = Some(sizes);
+    }
+
+    /// The largest Free block by the tracked sizes, in bytes; 0 where none is free.
+    ///
+    /// # Panics
+    /// If [`track_largest`](Self::track_largest) was not called.
+    #[must_use]
+    pub fn tracked_largest(&self) -> u64 {
+        let sizes = self.largest.as_ref().expect("track_largest was called");
+        sizes.0.last_key_value().map_or(0, |(bytes, _)| *bytes)
+    }
+
+    pub(super) fn gain_free(&mut self, bytes: u64) {
+        self.counters.free_bytes += bytes;
+        self.counters.free_blocks += 1;
+        if let Some(sizes) = &mut self.largest {
+            sizes.add(bytes);
+        }
+    }
+
+    pub(super) fn lose_free(&mut self, bytes: u64) {
+        self.counters.free_bytes -= bytes;
+        self.counters.free_blocks -= 1;
+        if let Some(sizes) = &mut self.largest {
+            sizes.remove(bytes);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The order of streams: which freed range may be used by which stream.
+//!
+//! A free on a stream gets the stream's next position. Another stream may use the
+//! range once it has waited for that position, or once the host has. Positions that
+//! a stream has seen form a vector clock (Mattern 1989), carried by events.
+
+use std::collections::HashMap;
+
+use super::{BlockId, Space, Step, StepKind};
+use crate::trace::{ANY_STREAM, StreamId};
+
+/// Behind which position of which stream a free range lies; position 0 is free to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tag {
+    /// Stream of the free.
+    pub stream: StreamId,
+    /// Position of the free on that stream.
+    pub seq: u64,
+}
+
+/// Positions, clocks and tags.
+#[derive(Debug, Clone)]
+pub(super) struct Orders {
+    tags: Vec<Tag>,
+    position: Vec<u64>,
+    settled: Vec<u64>,
+    seen: Vec<Vec<u64>>,
+    events: HashMap<u32, Vec<u64>>,
+}
+
+impl Orders {
+    pub(super) fn new(streams: usize) -> Self {
+        Orders {
+            tags: Vec::new(),
+            position: vec![0; streams],
+            settled: vec![0; streams],
+            seen: vec![vec![0; streams]; streams],
+            events: HashMap::new(),
+        }
+    }
+
+    pub(super) fn reset(&mut self, block: u32) {
+        let at = block as usize;
+        if at >= self.tags.len() {
+            self.tags.resize(at + 1, Tag::default());
+        }
+        self.tags[at] = Tag::default();
+    }
+
+    pub(super) fn copy(&mut self, from: u32, to: u32) {
+        self.tags[to as usize] = self.tags[from as usize];
+    }
+
+    pub(super) fn free(&mut self, block: u32, stream: StreamId) {
+        let seq = &mut self.position[usize::from(stream)];
+        *seq += 1;
+        self.tags[block as usize] = Tag { stream, seq: *seq };
+    }
+
+    fn is_settled(&self, tag: Tag) -> bool {
+        tag.seq <= self.settled[usize::from(tag.stream)]
+    }
+
+    pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {
+        let tag = self.tags[block as usize];
+        tag.stream == stream
+            || self.is_settled(tag)
+            || tag.seq <= self.seen[usize::from(stream)][usize::from(tag.stream)]
+    }
+
+    /// Joins the tags of two blocks into the left one; false where that would lose one.
+    pub(super) fn merge(&mut self, left: u32, right: u32) -> bool {
+        let (low, high) = (self.tags[left as usize], self.tags[right as usize]);
+        let joined = if self.is_settled(low) {
+            high
+        } else if self.is_settled(high) {
+            low
+        } else if low.stream == high.stream {
+            Tag {
+                stream: low.stream,
+                seq: low.seq.max(high.seq),
+            }
+        } else {
+            return false;
+        };
+        self.tags[left as usize] = joined;
+        true
+    }
+
+    fn learn(seen: &mut [u64], from: &[u64]) {
+        for (known, new) in seen.iter_mut().zip(from) {
+            *known = (*known).max(*new);
+        }
+    }
+
+    fn clock(&self, stream: StreamId) -> Vec<u64> {
+        let mut clock = self.seen[usize::from(stream)].clone();
+        clock[usize::from(stream)] = self.position[usize::from(stream)];
+        clock
+    }
+
+    fn host_learns(&mut self, clock: &[u64]) {
+        Self::learn(&mut self.settled, clock);
+    }
+}
+
+impl Space {
+    /// Whether the Space keeps the order of streams.
+    #[must_use]
+    pub fn ordered(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Whether `stream` may use the free block now; always true where no order is kept.
+    #[must_use]
+    pub fn usable(&self, block: BlockId, stream: StreamId) -> bool {
+        self.orders
+            .as_ref()
+            .is_none_or(|orders| orders.usable(block.0, stream))
+    }
+
+    /// The tag of a free block, where the order of streams is kept.
+    #[must_use]
+    pub fn tag(&self, block: BlockId) -> Option<Tag> {
+        self.orders
+            .as_ref()
+            .map(|orders| orders.tags[block.0 as usize])
+    }
+
+    /// Whether [`merge`](Space::merge) may join the two free neighbours as they are.
+    #[must_use]
+    pub fn mergeable(&self, left: BlockId, right: BlockId) -> bool {
+        let Some(orders) = &self.orders else {
+            return true;
+        };
+        let (low, high) = (orders.tags[left.0 as usize], orders.tags[right.0 as usize]);
+        low.stream == high.stream || orders.is_settled(low) || orders.is_settled(high)
+    }
+
+    /// Joins two free neighbours that `by` may both use, and orders them behind `by`
+    /// at its present position.
+    ///
+    /// # Panics
+    /// If `by` may not use one of them, or as [`merge`](Space::merge).
+    pub fn join(&mut self, left: BlockId, right: BlockId, by: StreamId) {
+        if !self.usable(left, by) || !self.usable(right, by) {
+            self.broken(left.0, "joining a block that the stream may not use");
+        }
+        if let Some(orders) = &mut self.orders {
+            orders.free(left.0, by);
+        }
+        self.fuse(left, right);
+    }
+
+    /// `event` notes the present position of `stream`.
+    pub fn record(&mut self, stream: StreamId, event: u32) {
+        if let Some(orders) = &mut self.orders {
+            let clock = orders.clock(stream);
+            orders.events.insert(event, clock);
+        }
+    }
+
+    /// `stream` goes on only after the position noted under `event`; an event that was
+    /// never recorded orders nothing, as in CUDA.
+    pub fn wait_event(&mut self, stream: StreamId, event: u32) {
+        if let Some(orders) = &mut self.orders
+            && let Some(clock) = orders.events.get(&event)
+        {
+            Orders::learn(&mut orders.seen[usize::from(stream)], clock);
+        }
+    }
+
+    /// The host waited for `stream`, or for all of them ([`ANY_STREAM`]).
+    pub fn sync(&mut self, stream: StreamId) {
+        let Some(orders) = &mut self.orders else {
+            return;
+        };
+        if stream == ANY_STREAM {
+            orders.settled.clone_from(&orders.position);
+        } else {
+            let clock = orders.clock(stream);
+            orders.host_learns(&clock);
+        }
+    }
+
+    /// The policy lets `stream` wait for the present position of `on`.
+    pub fn wait(&mut self, stream: StreamId, on: StreamId) {
+        self.counters.waits += 1;
+        if let Some(orders) = &mut self.orders {
+            let clock = orders.clock(on);
+            Orders::learn(&mut orders.seen[usize::from(stream)], &clock);
+        }
+        self.emit(Step::new(StepKind::Wait { stream, on }, 0, 0));
+    }
+
+    /// The policy waits for the whole device: a stall, charged.
+    pub fn synchronise(&mut self) {
+        self.counters.stalls += 1;
+        self.charge(self.device.sync_ns);
+        self.sync(ANY_STREAM);
+        self.emit(Step::new(StepKind::Synchronise, 0, 0));
+    }
+}

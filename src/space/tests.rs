@@ -1,0 +1,178 @@
+use super::*;
+
+fn request(bytes: u64, stream: StreamId) -> Request {
+    Request {
+        bytes,
+        align: 1,
+        stream,
+        pool: 0,
+        tag: 0,
+    }
+}
+
+fn space(capacity_bytes: u64) -> (Space, BlockId) {
+    let mut space = Space::new(SpaceConfig::bare(capacity_bytes));
+    let block = space
+        .map(capacity_bytes)
+        .expect("the capacity holds itself");
+    (space, block)
+}
+
+/// Checks every sum against a walk over the tiling.
+fn check(space: &Space) {
+    let mut free = 0;
+    let mut used = 0;
+    for segment in space.segments() {
+        let mut end = space.segment_base(segment);
+        for block in space.blocks(segment) {
+            assert_eq!(space.base(block), end, "blocks tile the segment");
+            end = space.end(block);
+            match space.state(block) {
+                State::Free => free += space.bytes(block),
+                State::Used => used += space.bytes(block),
+                _ => {}
+            }
+        }
+        assert_eq!(
+            end,
+            space.segment_base(segment) + space.segment_bytes(segment)
+        );
+    }
+    assert_eq!(free, space.counters().free_bytes);
+    assert_eq!(used, space.counters().used_bytes);
+}
+
+#[test]
+fn a_block_is_cut_placed_released_and_joined() {
+    let (mut space, low) = space(4096);
+    space.track_largest();
+    let high = space.split(low, 1024);
+    space.place(low, &request(1000, 0));
+    check(&space);
+    assert_eq!(space.tracked_largest(), 3072);
+    assert_eq!(space.counters().high_water_bytes, 1024);
+    space.release(low, 0);
+    space.merge(low, high);
+    check(&space);
+    assert_eq!((space.bytes(low), space.tracked_largest()), (4096, 4096));
+    space.unmap(low);
+    assert_eq!(space.counters().reserved_bytes, 0);
+    assert_eq!(space.segments().count(), 0);
+}
+
+#[test]
+#[should_panic(expected = "event 7: placing on a block that is not free")]
+fn placing_twice_panics_with_the_event() {
+    let (mut space, block) = space(1024);
+    space.place(block, &request(1024, 0));
+    space.begin_event(7, 0);
+    space.place(block, &request(1024, 0));
+}
+
+#[test]
+#[should_panic(expected = "a move of a pinned block")]
+fn a_pinned_block_does_not_move() {
+    let (mut space, free) = space(2048);
+    let used = space.split(free, 1024);
+    space.place(used, &request(1024, 0));
+    space.set_pinned(used, true);
+    space.slide(free, used);
+}
+
+#[test]
+fn sliding_swaps_neighbours_and_exchange_swaps_places() {
+    let (mut space, a) = space(4096);
+    let b = space.split(a, 1024);
+    let c = space.split(b, 1024);
+    let d = space.split(c, 1024);
+    space.place(b, &request(1024, 0));
+    space.slide(a, b);
+    assert_eq!((space.base(b), space.base(a)), (0, 1024));
+    check(&space);
+    space.place(d, &request(1024, 0));
+    space.exchange(d, a);
+    assert_eq!((space.base(d), space.base(a)), (1024, 3072));
+    check(&space);
+    space.exchange(d, c);
+    assert_eq!((space.base(d), space.base(c)), (2048, 1024));
+    check(&space);
+    assert_eq!(
+        (space.counters().moves, space.counters().moved_bytes),
+        (3, 3072)
+    );
+}
+
+#[test]
+fn reservations_are_backed_page_by_page_within_the_capacity() {
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    let block = space.reserve(8192, 1024);
+    space.back(block, 2048).expect("room");
+    assert_eq!(
+        (space.bytes(block), space.state(block)),
+        (2048, State::Free)
+    );
+    let rest = space.next(block).expect("the rest");
+    assert_eq!(space.back(rest, 3072), Err(OutOfMemory::no_fit(3072)));
+    space.unback(block);
+    space.merge(block, rest);
+    assert_eq!(space.counters().reserved_bytes, 0);
+    space.unreserve(block);
+    check(&space);
+}
+
+#[test]
+fn pages_shared_by_tails_are_counted_once() {
+    let mut config = SpaceConfig::bare(64 << 20);
+    let mut device = Device::bare(64 << 20);
+    device.page_bytes = 2 << 20;
+    config.device = Arc::new(device);
+    config.addresses = AddressOrder::TopDown;
+    let mut space = Space::new(config);
+    let one = space.map(1000).expect("room");
+    let two = space.map(1000).expect("room");
+    assert_eq!(space.counters().page_bytes, 2 << 20);
+    assert_eq!(space.base(two) - space.base(one), 1024);
+    space.unmap(one);
+    assert_eq!(space.counters().page_bytes, 2 << 20);
+    space.unmap(two);
+    assert_eq!(space.counters().page_bytes, 0);
+}
+
+#[test]
+fn another_stream_may_use_a_range_only_after_an_ordering_point() {
+    let mut config = SpaceConfig::bare(2048);
+    (config.blind, config.streams) = (false, 3);
+    let mut space = Space::new(config);
+    let block = space.map(2048).expect("room");
+    space.place(block, &request(2048, 0));
+    space.release(block, 0);
+    assert!(space.usable(block, 0) && !space.usable(block, 1));
+    space.record(0, 5);
+    space.wait_event(1, 5);
+    assert!(space.usable(block, 1) && !space.usable(block, 2));
+    space.wait(2, 1);
+    assert!(
+        space.usable(block, 2),
+        "what stream 1 has seen, stream 2 has seen through it"
+    );
+    space.place(block, &request(2048, 2));
+    space.release(block, 2);
+    assert!(!space.usable(block, 0));
+    space.sync(crate::trace::ANY_STREAM);
+    assert!(space.usable(block, 0));
+}
+
+#[test]
+#[should_panic(expected = "merge of blocks of two streams without an ordering point")]
+fn blocks_of_two_streams_do_not_merge_by_themselves() {
+    let mut config = SpaceConfig::bare(2048);
+    (config.blind, config.streams) = (false, 2);
+    let mut space = Space::new(config);
+    let low = space.map(2048).expect("room");
+    let high = space.split(low, 1024);
+    space.place(low, &request(1024, 0));
+    space.place(high, &request(1024, 1));
+    space.release(low, 0);
+    space.release(high, 1);
+    space.merge(low, high);
+}

@@ -1,0 +1,317 @@
+//! The tiling: cutting, joining, handing out and taking back, each in O(1).
+
+use super::{
+    ALIGN, Block, BlockId, NONE, PINNED, Request, SegmentId, Space, State, Step, StepKind,
+};
+use crate::trace::StreamId;
+
+impl Space {
+    fn at(&self, block: BlockId) -> &Block {
+        &self.blocks[block.0 as usize]
+    }
+
+    /// First address of the block.
+    #[must_use]
+    pub fn base(&self, block: BlockId) -> u64 {
+        self.at(block).base
+    }
+
+    /// Bytes of the block.
+    #[must_use]
+    pub fn bytes(&self, block: BlockId) -> u64 {
+        self.at(block).bytes
+    }
+
+    /// The address behind the block.
+    #[must_use]
+    pub fn end(&self, block: BlockId) -> u64 {
+        let block = self.at(block);
+        block.base + block.bytes
+    }
+
+    /// State of the block.
+    #[must_use]
+    pub fn state(&self, block: BlockId) -> State {
+        self.at(block).state
+    }
+
+    /// Stream of the request that the block serves or served last.
+    #[must_use]
+    pub fn stream(&self, block: BlockId) -> StreamId {
+        self.at(block).stream
+    }
+
+    /// Alignment that the block's request asked for, in bytes.
+    #[must_use]
+    pub fn align(&self, block: BlockId) -> u64 {
+        1 << (self.at(block).flags & ALIGN)
+    }
+
+    /// Whether the block must not move.
+    #[must_use]
+    pub fn pinned(&self, block: BlockId) -> bool {
+        self.at(block).flags & PINNED != 0
+    }
+
+    /// Pins the block, or lets it move again.
+    pub fn set_pinned(&mut self, block: BlockId, pinned: bool) {
+        let flags = &mut self.blocks[block.0 as usize].flags;
+        *flags = if pinned {
+            *flags | PINNED
+        } else {
+            *flags & !PINNED
+        };
+    }
+
+    /// The segment of the block.
+    #[must_use]
+    pub fn segment(&self, block: BlockId) -> SegmentId {
+        SegmentId(self.at(block).segment)
+    }
+
+    /// The block below, in the same segment.
+    #[must_use]
+    pub fn prev(&self, block: BlockId) -> Option<BlockId> {
+        let prev = self.at(block).prev;
+        (prev != NONE).then_some(BlockId(prev))
+    }
+
+    /// The block above, in the same segment.
+    #[must_use]
+    pub fn next(&self, block: BlockId) -> Option<BlockId> {
+        let next = self.at(block).next;
+        (next != NONE).then_some(BlockId(next))
+    }
+
+    /// The block below, where it is Free.
+    #[must_use]
+    pub fn free_prev(&self, block: BlockId) -> Option<BlockId> {
+        self.prev(block)
+            .filter(|prev| self.state(*prev) == State::Free)
+    }
+
+    /// The block above, where it is Free.
+    #[must_use]
+    pub fn free_next(&self, block: BlockId) -> Option<BlockId> {
+        self.next(block)
+            .filter(|next| self.state(*next) == State::Free)
+    }
+
+    pub(super) fn new_block(&mut self, block: Block) -> BlockId {
+        let id = if let Some(id) = self.spare_blocks.pop() {
+            self.blocks[id as usize] = block;
+            id
+        } else {
+            self.blocks.push(block);
+            (self.blocks.len() - 1) as u32
+        };
+        if let Some(orders) = &mut self.orders {
+            orders.reset(id);
+        }
+        BlockId(id)
+    }
+
+    pub(super) fn drop_block(&mut self, block: BlockId) {
+        self.blocks[block.0 as usize].segment = NONE;
+        self.spare_blocks.push(block.0);
+    }
+
+    /// Cuts a Free, Unmapped or Retired block: the low part keeps the handle and has
+    /// `bytes`; the handle of the high part is returned.
+    ///
+    /// # Panics
+    /// If the block is in use, or `bytes` does not leave two parts.
+    pub fn split(&mut self, block: BlockId, bytes: u64) -> BlockId {
+        let old = *self.at(block);
+        if matches!(old.state, State::Used | State::Pending) {
+            self.broken(block.0, "split of a block in use");
+        }
+        if bytes == 0 || bytes >= old.bytes {
+            self.broken(block.0, "split that leaves no second part");
+        }
+        let high = self.new_block(Block {
+            base: old.base + bytes,
+            bytes: old.bytes - bytes,
+            prev: block.0,
+            next: old.next,
+            ..old
+        });
+        self.blocks[block.0 as usize].bytes = bytes;
+        self.blocks[block.0 as usize].next = high.0;
+        if old.next != NONE {
+            self.blocks[old.next as usize].prev = high.0;
+        }
+        if old.state == State::Free {
+            self.lose_free(old.bytes);
+            self.gain_free(bytes);
+            self.gain_free(old.bytes - bytes);
+        }
+        if let Some(orders) = &mut self.orders {
+            orders.copy(block.0, high.0);
+        }
+        high
+    }
+
+    /// Joins two neighbours of the same state; the left handle survives. Where the
+    /// Space keeps the order of streams, both must belong to one stream, or one of
+    /// them to a position that every stream has passed.
+    ///
+    /// # Panics
+    /// If they are no neighbours, differ in state, are in use, or their streams differ.
+    pub fn merge(&mut self, left: BlockId, right: BlockId) {
+        if let Some(orders) = &mut self.orders
+            && !orders.merge(left.0, right.0)
+        {
+            self.broken(
+                left.0,
+                "merge of blocks of two streams without an ordering point",
+            );
+        }
+        self.fuse(left, right);
+    }
+
+    pub(super) fn fuse(&mut self, left: BlockId, right: BlockId) {
+        let low = *self.at(left);
+        let high = *self.at(right);
+        if low.next != right.0 {
+            self.broken(left.0, "merge of blocks that are no neighbours");
+        }
+        if low.state != high.state || matches!(low.state, State::Used | State::Pending) {
+            self.broken(left.0, "merge of blocks in use or of different states");
+        }
+        let joined = &mut self.blocks[left.0 as usize];
+        joined.bytes += high.bytes;
+        joined.next = high.next;
+        if high.next != NONE {
+            self.blocks[high.next as usize].prev = left.0;
+        }
+        if low.state == State::Free {
+            self.lose_free(low.bytes);
+            self.lose_free(high.bytes);
+            self.gain_free(low.bytes + high.bytes);
+        }
+        self.drop_block(right);
+    }
+
+    /// Hands a Free block out to `request`, whole.
+    ///
+    /// # Panics
+    /// If the block is not Free, too small, misaligned, or another stream may still use it.
+    pub fn place(&mut self, block: BlockId, request: &Request) {
+        let old = *self.at(block);
+        if old.state != State::Free {
+            self.broken(block.0, "placing on a block that is not free");
+        }
+        if old.bytes < request.bytes {
+            self.broken(block.0, "placing on a block that is too small");
+        }
+        if old.base & (request.align - 1) != 0 {
+            self.broken(block.0, "placing on a block that is misaligned");
+        }
+        if let Some(orders) = &self.orders
+            && !orders.usable(block.0, request.stream)
+        {
+            self.broken(block.0, "reuse on another stream before an ordering point");
+        }
+        let placed = &mut self.blocks[block.0 as usize];
+        placed.state = State::Used;
+        placed.stream = request.stream;
+        placed.flags = request.align.trailing_zeros() as u8;
+        self.lose_free(old.bytes);
+        self.counters.used_bytes += old.bytes;
+        self.counters.used_blocks += 1;
+        self.raise_high(old.segment, old.base + old.bytes);
+        self.emit(Step::new(StepKind::Place(block), old.base, old.bytes));
+    }
+
+    pub(super) fn raise_high(&mut self, segment: u32, end: u64) {
+        let segment = &mut self.segments[segment as usize];
+        let high = end - segment.base;
+        if high > segment.high_bytes {
+            self.counters.high_bytes += high - segment.high_bytes;
+            segment.high_bytes = high;
+            self.counters.high_water_bytes =
+                self.counters.high_water_bytes.max(self.counters.high_bytes);
+        }
+    }
+
+    fn leave_use(&mut self, block: BlockId, to: State) -> Block {
+        let old = *self.at(block);
+        match old.state {
+            State::Used => {
+                self.counters.used_bytes -= old.bytes;
+                self.counters.used_blocks -= 1;
+            }
+            State::Pending => self.counters.pending_bytes -= old.bytes,
+            _ => self.broken(block.0, "release of a block that is not in use"),
+        }
+        let freed = &mut self.blocks[block.0 as usize];
+        freed.state = to;
+        freed.flags = 0;
+        old
+    }
+
+    /// Takes a Used or Pending block back on `stream`: it is Free.
+    ///
+    /// # Panics
+    /// If the block is not in use.
+    pub fn release(&mut self, block: BlockId, stream: StreamId) {
+        let old = self.leave_use(block, State::Free);
+        if let Some(orders) = &mut self.orders {
+            orders.free(block.0, stream);
+        }
+        self.gain_free(old.bytes);
+        self.emit(Step::new(StepKind::Release(block), old.base, old.bytes));
+    }
+
+    /// Takes a Used block back; a stream may still use it, so it is Pending.
+    ///
+    /// # Panics
+    /// If the block is not Used.
+    pub fn defer(&mut self, block: BlockId) {
+        if self.state(block) != State::Used {
+            self.broken(block.0, "deferred free of a block that is not used");
+        }
+        let old = self.leave_use(block, State::Pending);
+        self.counters.pending_bytes += old.bytes;
+        self.emit(Step::new(StepKind::Defer(block), old.base, old.bytes));
+    }
+
+    /// Takes a Used or Pending block back, but not for reuse: it is Retired.
+    ///
+    /// # Panics
+    /// If the block is not in use.
+    pub fn retire(&mut self, block: BlockId) {
+        let old = self.leave_use(block, State::Retired);
+        self.counters.retired_bytes += old.bytes;
+        self.emit(Step::new(StepKind::Release(block), old.base, old.bytes));
+    }
+
+    /// A Free block is set aside until a reset: it is Retired (padding of a bump pool).
+    ///
+    /// # Panics
+    /// If the block is not Free.
+    pub fn forgo(&mut self, block: BlockId) {
+        let old = *self.at(block);
+        if old.state != State::Free {
+            self.broken(block.0, "setting aside a block that is not free");
+        }
+        self.blocks[block.0 as usize].state = State::Retired;
+        self.lose_free(old.bytes);
+        self.counters.retired_bytes += old.bytes;
+    }
+
+    /// A Retired block becomes Free (the reset of a bump pool).
+    ///
+    /// # Panics
+    /// If the block is not Retired.
+    pub fn reclaim(&mut self, block: BlockId) {
+        let old = *self.at(block);
+        if old.state != State::Retired {
+            self.broken(block.0, "reclaim of a block that is not retired");
+        }
+        self.blocks[block.0 as usize].state = State::Free;
+        self.counters.retired_bytes -= old.bytes;
+        self.gain_free(old.bytes);
+    }
+}
