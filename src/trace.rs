@@ -8,6 +8,8 @@
 //! [`Truth`], kept apart: only `fidelity` and its observers read it.
 
 pub mod builder;
+pub mod pickle;
+pub mod snapshot;
 pub mod truth;
 
 pub use builder::TraceBuilder;
