@@ -5,7 +5,7 @@ use super::node::Value;
 use super::tree::{Pool, Root};
 
 /// Bins an octave, as a power of two: narrow bins keep the common case within one node.
-const OCTAVE_BITS: u32 = 4;
+const OCTAVE_BITS: u32 = 5;
 
 /// Bins in all: sizes below an octave's bins have one each, 64-bit sizes end with the last.
 const BINS: usize = (65 - OCTAVE_BITS as usize) << OCTAVE_BITS;
