@@ -8,9 +8,25 @@
 //! [`Truth`], kept apart: only `fidelity` and its observers read it.
 
 pub mod builder;
+pub mod check;
+pub mod csv;
+pub mod error;
+pub mod minimalloc;
+pub mod open;
+pub mod plain;
+#[cfg(test)]
+pub mod random;
+pub mod rep;
+pub mod rmm;
+pub mod text;
 pub mod truth;
+pub mod unpack;
+pub mod vlt;
+pub mod wee;
 
 pub use builder::TraceBuilder;
+pub use error::TraceError;
+pub use open::{OpenOptions, open};
 pub use truth::Truth;
 
 /// Dense number of a stream within one trace; the raw handle is in [`Trace::streams`].
