@@ -8,6 +8,7 @@
 
 pub mod files;
 pub mod observe;
+pub mod plot;
 pub mod policy;
 pub mod replay;
 pub mod space;
