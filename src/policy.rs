@@ -13,6 +13,7 @@ pub mod compaction;
 #[cfg(test)]
 mod hand;
 pub mod index;
+pub mod pytorch;
 pub mod registry;
 pub mod spec;
 pub mod tlsf;

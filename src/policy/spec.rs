@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, buddy, bump, compaction, tlsf};
+use super::{Policy, PolicyError, buddy, bump, compaction, tlsf, pytorch};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -21,6 +21,9 @@ pub enum Spec {
     Tlsf(tlsf::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
+    /// PyTorch's caching allocator.
+    #[serde(rename = "pytorch")]
+    PyTorch(pytorch::Spec),
 }
 
 impl Spec {
@@ -37,6 +40,7 @@ impl Spec {
                 spec.clone(),
                 inner(&spec.over)?,
             )?),
+            Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }
 
@@ -47,7 +51,12 @@ impl Spec {
         algorithm: &str,
         text: &str,
     ) -> Option<Result<Vec<(String, Value)>, String>> {
-        let _ = (algorithm, text);
-        None
+        if algorithm != "pytorch" || !text.contains(':') {
+            return None;
+        }
+        Some(Ok(vec![(
+            "conf".to_owned(),
+            Value::String(text.to_owned()),
+        )]))
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::Device;
+use crate::units::GIB;
 
 /// Which addresses the driver gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,38 @@ pub enum AddressOrder {
     Shuffled(u64),
     /// The addresses of a recording, one for each mapping, in order.
     Recorded(VecDeque<u64>),
+    /// A simulated driver as test benches have one: no address is given twice.
+    Bench(Bench),
+}
+
+/// A simulated driver that counts on from where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bench {
+    /// Where mappings begin (or end, when they go down).
+    pub from: u64,
+    /// Each mapping lies below the last one.
+    pub down: bool,
+    /// Bytes left out between mappings.
+    pub gap_bytes: u64,
+    /// Where reservations begin; each goes on at a whole GiB behind a GiB of distance.
+    pub reserve_from: u64,
+}
+
+impl Bench {
+    fn take(&mut self, bytes: u64) -> u64 {
+        if self.down {
+            self.from -= bytes + self.gap_bytes;
+            return self.from + self.gap_bytes;
+        }
+        self.from += bytes + self.gap_bytes;
+        self.from - bytes - self.gap_bytes
+    }
+
+    fn reserve(&mut self, bytes: u64) -> u64 {
+        let base = self.reserve_from;
+        self.reserve_from += bytes.next_multiple_of(GIB) + GIB;
+        base
+    }
 }
 
 /// Where the driver's chunks begin when they come from the top down.
@@ -79,6 +112,9 @@ impl Driver {
         {
             return address;
         }
+        if let AddressOrder::Bench(bench) = &mut self.order {
+            return bench.take(bytes);
+        }
         if self.page_bytes == 1 {
             let base = self.bottom;
             self.bottom += bytes;
@@ -114,7 +150,7 @@ impl Driver {
         let up = match self.order {
             AddressOrder::BottomUp => true,
             AddressOrder::Shuffled(seed) => scramble(seed ^ self.chunks) & 1 == 1,
-            AddressOrder::TopDown | AddressOrder::Recorded(_) => false,
+            AddressOrder::TopDown | AddressOrder::Recorded(_) | AddressOrder::Bench(_) => false,
         };
         if up {
             self.bottom += bytes;
@@ -126,7 +162,11 @@ impl Driver {
     }
 
     pub(super) fn give(&mut self, base: u64, bytes: u64) {
-        if self.page_bytes == 1 || matches!(self.order, AddressOrder::Recorded(_)) {
+        let fixed = matches!(
+            self.order,
+            AddressOrder::Recorded(_) | AddressOrder::Bench(_)
+        );
+        if self.page_bytes == 1 || fixed {
             return;
         }
         let step = if bytes <= SHARED_UP_TO_BYTES {
@@ -151,6 +191,9 @@ impl Driver {
             && let Some(address) = queue.pop_front()
         {
             return address;
+        }
+        if let AddressOrder::Bench(bench) = &mut self.order {
+            return bench.reserve(bytes);
         }
         let base = self.reserved;
         self.reserved += bytes.next_multiple_of(CHUNK_BYTES);
