@@ -6,6 +6,7 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> statistics -> plots, report.
 
+pub mod bound;
 pub mod files;
 pub mod observe;
 pub mod plot;

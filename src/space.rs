@@ -10,6 +10,7 @@
 //! The driver lives inside: where addresses come from ([`driver`]), what its calls
 //! cost ([`device`]), and how many pages are taken.
 
+mod clocks;
 pub mod device;
 pub mod driver;
 mod largest;
@@ -23,6 +24,7 @@ mod tiling;
 
 use std::sync::Arc;
 
+pub use clocks::Clocks;
 pub use device::Device;
 pub use driver::{AddressOrder, Bench, Driver};
 pub use step::{Step, StepKind};
@@ -155,8 +157,12 @@ impl OutOfMemory {
 pub struct Counters {
     /// Mapped from the driver.
     pub reserved_bytes: u64,
+    /// Peak of `reserved_bytes`, also within an event.
+    pub peak_reserved_bytes: u64,
     /// Used blocks.
     pub used_bytes: u64,
+    /// Peak of `used_bytes`, also within an event.
+    pub peak_used_bytes: u64,
     /// Free blocks.
     pub free_bytes: u64,
     /// Pending blocks.
@@ -177,6 +183,8 @@ pub struct Counters {
     pub driver_calls: u64,
     /// Segments mapped or reservations made so far.
     pub segments_made: u64,
+    /// Segments given back to the driver so far, which waits for the device to do so.
+    pub segments_given_back: u64,
     /// Blocks moved.
     pub moves: u64,
     /// Bytes moved.

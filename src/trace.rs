@@ -19,6 +19,8 @@ pub mod random;
 pub mod rep;
 pub mod rmm;
 pub mod text;
+pub mod pickle;
+pub mod snapshot;
 pub mod truth;
 pub mod unpack;
 pub mod vlt;
