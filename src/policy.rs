@@ -18,7 +18,7 @@ pub mod registry;
 pub mod spec;
 pub mod tlsf;
 
-pub use registry::{PolicyError, Registry};
+pub use registry::{Chosen, PolicyError, Registry};
 pub use spec::Spec;
 
 use crate::space::{BlockId, OutOfMemory, Request, Space};

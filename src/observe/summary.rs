@@ -7,7 +7,7 @@ use crate::units::ppm;
 
 /// One row. Ratios are parts per million; names end in their unit. New columns are
 /// only added at the end. The formulas are in `docs/metrics.md`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(
     missing_docs,
     reason = "each column is defined once, in docs/metrics.md"
