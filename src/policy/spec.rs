@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, bump, pytorch};
+use super::{Policy, PolicyError, buddy, bump, compaction, tlsf, pytorch};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -15,6 +15,12 @@ pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
 pub enum Spec {
     /// A moving offset.
     Bump(bump::Spec),
+    /// Powers of two, halved and joined.
+    Buddy(buddy::Spec),
+    /// Two-level segregated fit.
+    Tlsf(tlsf::Spec),
+    /// Moves the blocks of another policy together.
+    Compaction(compaction::Spec),
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
@@ -26,9 +32,14 @@ impl Spec {
     /// # Errors
     /// Parameters that do not go together.
     pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let _ = inner;
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
+            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())?),
+            Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
+            Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
+                spec.clone(),
+                inner(&spec.over)?,
+            )?),
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }
