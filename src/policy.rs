@@ -7,16 +7,27 @@
 //!
 //! Adding a policy touches one new file, one variant of [`Spec`] and one arm of its `build`.
 
+pub mod best_fit;
 pub mod buddy;
 pub mod bump;
 pub mod compaction;
+pub mod first_fit;
+pub mod fit;
+pub mod growing;
 #[cfg(test)]
 mod hand;
+pub mod holes;
+pub mod hybrid;
 pub mod index;
+pub mod next_fit;
 pub mod pytorch;
 pub mod registry;
+pub mod size_class;
 pub mod spec;
+pub mod stream_first_fit;
 pub mod tlsf;
+pub mod uniform;
+pub mod worst_fit;
 
 pub use registry::{Chosen, PolicyError, Registry};
 pub use spec::Spec;

@@ -1,7 +1,7 @@
 //! Standard output and standard error: who reads, how wide, in colour or not.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::env;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use serde::Serialize;
@@ -118,7 +118,9 @@ impl Output {
 /// An error in lines that a log and a grep can take.
 fn plain(error: &CliError) -> String {
     use miette::Diagnostic as _;
-    let help = error.help().map_or(String::new(), |help| format!("\nhelp: {help}"));
+    let help = error
+        .help()
+        .map_or(String::new(), |help| format!("\nhelp: {help}"));
     format!("error: {error}{help}")
 }
 

@@ -163,8 +163,7 @@ impl Policy for Buddy {
 
     fn gather(&mut self, space: &mut Space) -> Compacted {
         let mut used = std::mem::take(&mut self.used);
-        let movable =
-            |block: &BlockId| space.state(*block) == State::Used && !space.pinned(*block);
+        let movable = |block: &BlockId| space.state(*block) == State::Used && !space.pinned(*block);
         used.extend(space.walk().filter(movable));
         used.sort_unstable_by_key(|block| {
             (space.bytes(*block), std::cmp::Reverse(space.base(*block)))
@@ -213,10 +212,7 @@ mod tests {
     fn an_alignment_takes_a_block_of_its_size() {
         let hand = play("buddy", 4096, "A a 100 ; A b 256 align=1024 ; A c 300");
         assert_eq!(hand.told, ["0", "1024", "512"]);
-        assert_eq!(
-            hand.replay.space().counters().used_bytes,
-            256 + 1024 + 512
-        );
+        assert_eq!(hand.replay.space().counters().used_bytes, 256 + 1024 + 512);
     }
 
     #[test]
