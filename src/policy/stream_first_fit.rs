@@ -20,7 +20,7 @@
 use serde::Deserialize;
 
 use super::Policy;
-use super::holes::{cut, entry, start_in};
+use super::holes::{cut, entry, first_from, start_in};
 use super::index::{ByAddress, Entry};
 use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, State};
 use crate::trace::StreamId;
@@ -193,7 +193,7 @@ impl StreamFirstFit {
 
     /// The shortage, and whether a fit is there that another stream may still use.
     fn shortage(&self, bytes: u64, align: u64, space: &Space) -> OutOfMemory {
-        let held = super::holes::first_from(&self.runs, 0, bytes, align).is_some();
+        let held = first_from(&self.runs, 0, bytes, align).is_some();
         let outstanding = || {
             let fits =
                 |block| start_in(space.base(block), space.end(block), bytes, align).is_some();
