@@ -7,6 +7,7 @@
 //! rows -> statistics -> plots, report.
 
 pub mod bound;
+pub mod fidelity;
 pub mod files;
 pub mod observe;
 pub mod plot;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use clocks::Clocks;
 pub use device::Device;
-pub use driver::{AddressOrder, Driver};
+pub use driver::{AddressOrder, Bench, Driver};
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 
@@ -251,6 +251,7 @@ pub struct Space {
     now_ns: u64,
     event: u64,
     paused_until_ns: u64,
+    stream_handles: Vec<u64>,
 }
 
 impl Space {
@@ -274,8 +275,24 @@ impl Space {
             now_ns: 0,
             event: 0,
             paused_until_ns: 0,
+            stream_handles: Vec::new(),
             device: config.device,
         }
+    }
+
+    /// Tells the raw handles of the streams, which some allocators order by.
+    pub fn name_streams(&mut self, handles: &[u64]) {
+        self.stream_handles = handles.to_vec();
+    }
+
+    /// The raw handle of a stream; its number where none was told.
+    #[must_use]
+    pub fn stream_handle(&self, stream: crate::trace::StreamId) -> u64 {
+        let at = usize::from(stream);
+        self.stream_handles
+            .get(at)
+            .copied()
+            .unwrap_or(u64::from(stream))
     }
 
     /// The sums of the moment.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, bump};
+use super::{Policy, PolicyError, bump, pytorch};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -15,6 +15,9 @@ pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
 pub enum Spec {
     /// A moving offset.
     Bump(bump::Spec),
+    /// PyTorch's caching allocator.
+    #[serde(rename = "pytorch")]
+    PyTorch(pytorch::Spec),
 }
 
 impl Spec {
@@ -26,6 +29,7 @@ impl Spec {
         let _ = inner;
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
+            Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }
 
@@ -36,7 +40,12 @@ impl Spec {
         algorithm: &str,
         text: &str,
     ) -> Option<Result<Vec<(String, Value)>, String>> {
-        let _ = (algorithm, text);
-        None
+        if algorithm != "pytorch" || !text.contains(':') {
+            return None;
+        }
+        Some(Ok(vec![(
+            "conf".to_owned(),
+            Value::String(text.to_owned()),
+        )]))
     }
 }
