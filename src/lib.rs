@@ -7,6 +7,8 @@
 //! rows -> statistics -> plots, report.
 
 pub mod bound;
+pub mod cli;
+pub mod experiment;
 pub mod fidelity;
 pub mod files;
 pub mod observe;

@@ -5,21 +5,22 @@
 //!
 //! Tie-breaks: none; a request goes to the offset, rounded up to its alignment. The
 //! offset goes back to 0 only when nothing is live; with `reset = "mark"` also at a
-//! mark of the trace, where what is still live stays and is stepped over.
+//! mark of the trace, where what is still live stays and is stepped over. Blocks may be
+//! slid down by a wrapper, which gives back what was set aside.
 
 use serde::Deserialize;
 
-use super::Policy;
+use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Sizes and offsets are multiples of this, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub alignment: u64,
     /// When the offset goes back.
     pub reset: Reset,
@@ -172,6 +173,19 @@ impl Policy for Bump {
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         self.hole.map_or(0, |hole| space.bytes(hole))
+    }
+
+    fn motion(&self) -> Motion {
+        Motion::Slide
+    }
+
+    fn forget(&mut self, free: BlockId, _: &Space) {
+        self.hole = self.hole.filter(|hole| *hole != free);
+    }
+
+    fn learn(&mut self, free: BlockId, space: &Space) {
+        let lower = |hole: &BlockId| space.base(*hole) < space.base(free);
+        self.hole = self.hole.filter(lower).or(Some(free));
     }
 
     fn mark(&mut self, _: u32, space: &mut Space) {

@@ -1,7 +1,9 @@
 //! Positions of streams, and which of them each stream and the host have seen.
 //!
 //! Positions that a stream has seen form a vector clock (Mattern 1989), carried by
-//! events. The Space keeps one for policies that order streams; the observer of hazards
+//! events. A position ends when somebody notes it: frees between two such points have
+//! equal tags, since nobody could ever wait for one of them and not for the other. The
+//! Space keeps one for policies that order streams; the observer of hazards
 //! keeps one for those that do not.
 
 use std::collections::HashMap;
@@ -19,22 +21,28 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks of so many streams, all at position 0.
+    /// Clocks of so many streams, all at their first position.
     #[must_use]
     pub fn new(streams: usize) -> Self {
         Clocks {
-            position: vec![0; streams],
+            position: vec![1; streams],
             settled: vec![0; streams],
             seen: vec![vec![0; streams]; streams],
             events: HashMap::new(),
         }
     }
 
-    /// Takes the stream's next position.
-    pub fn advance(&mut self, stream: StreamId) -> Tag {
-        let seq = &mut self.position[usize::from(stream)];
-        *seq += 1;
-        Tag { stream, seq: *seq }
+    /// The stream's present position, which a free on it lies behind.
+    #[must_use]
+    pub fn present(&self, stream: StreamId) -> Tag {
+        let seq = self.position[usize::from(stream)];
+        Tag { stream, seq }
+    }
+
+    /// How many streams there are.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.position.len()
     }
 
     /// Whether the host has waited for the position, so that every stream is behind it.
@@ -75,15 +83,21 @@ impl Clocks {
     pub fn sync(&mut self, stream: StreamId) {
         if stream == ANY_STREAM {
             self.settled.clone_from(&self.position);
+            for position in &mut self.position {
+                *position += 1;
+            }
         } else {
             let clock = self.clock(stream);
             learn(&mut self.settled, &clock);
         }
     }
 
-    fn clock(&self, stream: StreamId) -> Vec<u64> {
-        let mut clock = self.seen[usize::from(stream)].clone();
-        clock[usize::from(stream)] = self.position[usize::from(stream)];
+    /// What a stream has seen and where it is; its next position begins.
+    fn clock(&mut self, stream: StreamId) -> Vec<u64> {
+        let at = usize::from(stream);
+        let mut clock = self.seen[at].clone();
+        clock[at] = self.position[at];
+        self.position[at] += 1;
         clock
     }
 }
