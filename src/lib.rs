@@ -9,6 +9,7 @@
 pub mod bound;
 pub mod cli;
 pub mod experiment;
+pub mod fidelity;
 pub mod files;
 pub mod observe;
 pub mod plot;

@@ -3,8 +3,11 @@
 //! A replay holds one policy. Events are fed in batches, so that one read of a trace
 //! can feed many replays and a long trace need not be held.
 
+use std::collections::HashMap;
+
 use crate::policy::Policy;
 use crate::space::{BlockId, OutOfMemory, Request, Space, SpaceConfig, State};
+use crate::trace::truth::TruthSegment;
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
 
 /// What an event came to.
@@ -238,6 +241,46 @@ impl Replay {
                 footprint_bytes: self.footprint_bytes(),
             });
         }
+    }
+
+    /// Tells the raw handles of the trace's streams, which some allocators order by.
+    pub fn name_streams(&mut self, handles: &[u64]) {
+        self.space.name_streams(handles);
+    }
+
+    /// Takes over what was there before a recording began; false where the policy
+    /// cannot. `requested_bytes` of the live slots are taken from the blocks.
+    pub fn adopt(&mut self, segments: &[TruthSegment]) -> bool {
+        let Some(placed) = self.policy.adopt(segments, &mut self.space) else {
+            return false;
+        };
+        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
+        let mut asked: HashMap<Slot, u64> = HashMap::new();
+        asked.extend(blocks.filter_map(|block| Some((block.slot?, block.requested_bytes))));
+        for (slot, block) in placed {
+            let at = slot as usize;
+            if at >= self.slots.len() {
+                self.slots.resize(
+                    at + 1,
+                    Held {
+                        requested_bytes: 0,
+                        block: EMPTY,
+                    },
+                );
+            }
+            let requested_bytes = asked.get(&slot).copied().unwrap_or(0);
+            self.slots[at] = Held {
+                requested_bytes,
+                block: block.0,
+            };
+            self.totals.requested_bytes += requested_bytes;
+        }
+        true
+    }
+
+    /// The recorded driver addresses of the event to come.
+    pub fn feed_addresses(&mut self, maps: &[u64], reserves: &[u64]) {
+        self.space.driver_mut().feed(maps, reserves);
     }
 
     /// The Space as it is now.

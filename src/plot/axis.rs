@@ -131,8 +131,11 @@ fn plain(value: f64, decimals: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A whole number in groups of three digits.
+/// A whole number in groups of three digits, as long as each digit is certain.
 fn grouped(value: f64) -> String {
+    if value.abs() >= 1e15 {
+        return format!("{value:.3e}");
+    }
     let digits = format!("{:.0}", value.abs());
     let mut out = String::from(if value < 0.0 { "-" } else { "" });
     for (at, digit) in digits.chars().enumerate() {
@@ -178,11 +181,13 @@ const TIMES: [Measure; 7] = [
     (72.0 * HOUR, 24.0 * HOUR, "days"),
 ];
 
-const COUNTS: [Measure; 4] = [
+const COUNTS: [Measure; 6] = [
     (0.0, 1.0, ""),
     (1e4, 1e3, "k"),
     (2e6, 1e6, "M"),
     (2e9, 1e9, "G"),
+    (2e12, 1e12, "T"),
+    (2e15, 1e15, "P"),
 ];
 
 /// The factor and name of the unit that fits values up to `high`.

@@ -89,7 +89,7 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, PlotError> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Fast);
-    encoder.set_filter(png::FilterType::Sub);
+    encoder.set_filter(png::FilterType::Paeth);
     let mut writer = encoder.write_header()?;
     writer.write_image_data(&small)?;
     writer.finish()?;

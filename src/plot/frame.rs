@@ -14,7 +14,7 @@ const GRID: Color = (0xE4, 0xE4, 0xE4);
 /// The look of a guide, a horizontal line that no series is.
 pub(super) const GUIDE: Look = Look {
     color: (0xB0, 0x1E, 0x2E),
-    dash: Dash::Dashed,
+    dash: Dash::Even,
     marker: Marker::Circle,
 };
 

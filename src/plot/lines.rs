@@ -114,11 +114,11 @@ fn overlay(chart: &LineChart, looks: &[Look]) -> Scene {
         x: x_scale(chart, right - left),
         y,
     };
-    panel.grid(&mut scene);
-    guides(&mut scene, &panel, &chart.guides);
     for (series, look) in chart.series.iter().zip(looks) {
         areas(&mut scene, &panel, series, *look);
     }
+    panel.grid(&mut scene);
+    guides(&mut scene, &panel, &chart.guides);
     for (at, (series, look)) in chart.series.iter().zip(looks).enumerate() {
         curve(&mut scene, &panel, series, *look, 3.0);
         signs(
@@ -212,9 +212,9 @@ const HEAD: Type = Type { bold: true, ..TICK };
 
 /// One curve in a panel of its own.
 fn multiple(scene: &mut Scene, panel: &Panel, chart: &LineChart, series: &Series, look: Look) {
+    areas(scene, panel, series, look);
     panel.grid(scene);
     guides(scene, panel, &chart.guides);
-    areas(scene, panel, series, look);
     curve(
         scene,
         panel,

@@ -11,37 +11,37 @@ pub(super) enum Dash {
     /// No gaps.
     Solid,
     /// Even dashes.
-    Dashed,
+    Even,
     /// Dots.
     Dotted,
     /// A dash and a dot.
-    DashDot,
+    OneOne,
     /// Long dashes.
     Long,
     /// A dash and two dots.
-    DashDotDot,
+    OneTwo,
 }
 
 impl Dash {
     /// All patterns, in the order in which a clash tries them.
     const ALL: [Dash; 6] = [
         Dash::Solid,
-        Dash::Dashed,
+        Dash::Even,
         Dash::Dotted,
-        Dash::DashDot,
+        Dash::OneOne,
         Dash::Long,
-        Dash::DashDotDot,
+        Dash::OneTwo,
     ];
 
     /// Lengths drawn and left out, by turns, in sheet units; at least one pair.
     pub fn pattern(self) -> &'static [f64] {
         match self {
             Dash::Solid => &[f64::INFINITY, 0.0],
-            Dash::Dashed => &[14.0, 8.0],
+            Dash::Even => &[14.0, 8.0],
             Dash::Dotted => &[4.0, 6.0],
-            Dash::DashDot => &[16.0, 6.0, 4.0, 6.0],
+            Dash::OneOne => &[16.0, 6.0, 4.0, 6.0],
             Dash::Long => &[30.0, 9.0],
-            Dash::DashDotDot => &[16.0, 6.0, 4.0, 6.0, 4.0, 6.0],
+            Dash::OneTwo => &[16.0, 6.0, 4.0, 6.0, 4.0, 6.0],
         }
     }
 }
@@ -125,15 +125,15 @@ const FIXED: [(&str, Color, Dash, Marker); 23] = [
     ("hybrid", VIOLET, Dash::Solid, Marker::Diamond),
     ("buddy", PINK, Dash::Solid, Marker::Square),
     ("tlsf", WINE, Dash::Solid, Marker::Down),
-    ("stream-first-fit", BLUE, Dash::Dashed, Marker::Square),
-    ("compaction", GREEN, Dash::Dashed, Marker::Circle),
+    ("stream-first-fit", BLUE, Dash::Even, Marker::Square),
+    ("compaction", GREEN, Dash::Even, Marker::Circle),
     ("pytorch", BLACK, Dash::Solid, Marker::Circle),
     ("xla-bfc", INDIGO, Dash::Solid, Marker::Up),
     ("rmm", FOREST, Dash::Solid, Marker::Square),
     ("cupy-pool", BROWN, Dash::Solid, Marker::Diamond),
-    ("cuda-malloc", GREY, Dash::Dashed, Marker::Circle),
+    ("cuda-malloc", GREY, Dash::Even, Marker::Circle),
     ("cuda-malloc-async", GREY, Dash::Dotted, Marker::Up),
-    ("ort-arena", VIOLET, Dash::Dashed, Marker::Square),
+    ("ort-arena", VIOLET, Dash::Even, Marker::Square),
     ("requested", GREEN, Dash::Solid, Marker::Circle),
     ("occupied", BLUE, Dash::Solid, Marker::Square),
     ("reserved", ORANGE, Dash::Solid, Marker::Up),

@@ -16,6 +16,7 @@
 //! here a handle's [`Info`] moves along. A split makes a new object of the low part; the
 //! block that was freed or mapped last survives a merge.
 
+mod adopt;
 mod events;
 mod grow;
 pub mod options;
@@ -32,7 +33,8 @@ pub use stats::Statistics;
 use super::index::BySize;
 use super::{Policy, PolicyError};
 use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, State};
-use crate::trace::{PoolId, PoolStep, StreamId};
+use crate::trace::truth::TruthSegment;
+use crate::trace::{PoolId, PoolStep, Slot, StreamId};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
@@ -412,15 +414,21 @@ impl PyTorch {
         info.requested_bytes = request.bytes;
         self.set_info(block, info);
         space.place(block, request);
+        self.count_in(block, request.bytes, space);
+    }
+
+    /// Counts a block that was handed out.
+    fn count_in(&mut self, block: BlockId, requested_bytes: u64, space: &Space) {
+        let small = self.info(block).small;
         let bytes = space.bytes(block) as i64;
         let statistics = &mut self.statistics;
-        statistics.allocation.change(info.small, 1);
-        statistics.allocated_bytes.change(info.small, bytes);
-        statistics.active.change(info.small, 1);
-        statistics.active_bytes.change(info.small, bytes);
+        statistics.allocation.change(small, 1);
+        statistics.allocated_bytes.change(small, bytes);
+        statistics.active.change(small, 1);
+        statistics.active_bytes.change(small, bytes);
         statistics
             .requested_bytes
-            .change(info.small, request.bytes as i64);
+            .change(small, requested_bytes as i64);
         if bytes as u64 >= self.options.max_split_bytes {
             Statistics::oversize(&mut statistics.oversize_allocations, 1);
         }
@@ -575,6 +583,18 @@ impl Policy for PyTorch {
 
     fn blind(&self) -> bool {
         false
+    }
+
+    fn adopt(
+        &mut self,
+        segments: &[TruthSegment],
+        space: &mut Space,
+    ) -> Option<Vec<(Slot, BlockId)>> {
+        Some(self.take_over(segments, space))
+    }
+
+    fn statistics(&self) -> Vec<(String, i64)> {
+        self.statistics.named()
     }
 
     fn largest_free(&self, _: &Space) -> Option<u64> {

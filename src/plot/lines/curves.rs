@@ -57,7 +57,7 @@ fn stairs(points: &[Spot]) -> Vec<Spot> {
 pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Look) {
     for piece in pieces(series).filter(|piece| piece.len() > 1) {
         let top = edge(panel, piece, series.shape, |p| p.high);
-        let columns: Vec<_> = match series.shape {
+        let columns: Vec<(f64, f64, f64)> = match series.shape {
             Shape::Area => {
                 let zero = panel.py(0.0);
                 top.into_iter().map(|(x, y)| (x, y, zero)).collect()
@@ -65,10 +65,17 @@ pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
             Shape::Line | Shape::Step if piece.iter().any(|p| p.low < p.high) => band(panel, piece),
             Shape::Line | Shape::Step => continue,
         };
+        // An area over another hides it, so that each has one tint, that of the legend.
+        let pale = |part: u8| (u16::from(part) / 3 + 170) as u8;
+        let (red, green, blue) = look.color;
+        let (color, alpha) = match series.shape {
+            Shape::Area => ((pale(red), pale(green), pale(blue)), 1.0),
+            Shape::Line | Shape::Step => (look.color, 0.25),
+        };
         scene.marks.push(Mark::Band {
             columns,
-            color: look.color,
-            alpha: 0.25,
+            color,
+            alpha,
         });
     }
 }

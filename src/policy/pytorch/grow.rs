@@ -48,7 +48,7 @@ impl PyTorch {
         Some(block)
     }
 
-    fn number_segment(&mut self, block: BlockId, space: &Space) {
+    pub(super) fn number_segment(&mut self, block: BlockId, space: &Space) {
         let at = space.segment(block).0 as usize;
         if at >= self.segment_numbers.len() {
             self.segment_numbers.resize(at + 1, 0);
@@ -89,14 +89,18 @@ impl PyTorch {
             }
         }
         let page = self.page_bytes(want.small);
-        let total = space.device().total_bytes;
-        let bytes = (total + total / 8).next_multiple_of(page);
-        let block = space.reserve(bytes, page);
+        let block = space.reserve(Self::reservation_bytes(page, space), page);
         self.number_segment(block, space);
         let info = self.fresh(want.info());
         self.set_info(block, info);
         self.enter_unmapped(block, space);
         block
+    }
+
+    /// A reservation is nine eighths of the card, in whole pages.
+    pub(super) fn reservation_bytes(page: u64, space: &Space) -> u64 {
+        let total = space.device().total_bytes;
+        (total + total / 8).next_multiple_of(page)
     }
 
     fn grow_expandable(&mut self, want: &Want, space: &mut Space) -> Option<BlockId> {

@@ -167,7 +167,12 @@ impl Options {
         largest
     }
 
-    fn divisions_for(&self, bytes: u64) -> u64 {
+    /// How many steps the power of two of a request is divided into.
+    ///
+    /// # Panics
+    /// If `bytes` is 0.
+    #[must_use]
+    pub fn divisions_for(&self, bytes: u64) -> u64 {
         let interval = i64::from(bytes.ilog2()) - 20;
         self.roundup_divisions[interval.clamp(0, 15) as usize]
     }

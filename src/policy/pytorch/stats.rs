@@ -74,6 +74,50 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Every number by the name that `torch.cuda.memory_stats()` gives it.
+    #[must_use]
+    pub fn named(&self) -> Vec<(String, i64)> {
+        let arrays = [
+            ("allocation", self.allocation),
+            ("segment", self.segment),
+            ("active", self.active),
+            ("inactive_split", self.inactive_split),
+            ("allocated_bytes", self.allocated_bytes),
+            ("reserved_bytes", self.reserved_bytes),
+            ("active_bytes", self.active_bytes),
+            ("inactive_split_bytes", self.inactive_split_bytes),
+            ("requested_bytes", self.requested_bytes),
+        ];
+        let mut named = Vec::new();
+        let mut add = |name: &str, stat: Stat| {
+            for (metric, value) in [
+                ("current", stat.current),
+                ("peak", stat.peak),
+                ("allocated", stat.allocated),
+                ("freed", stat.freed),
+            ] {
+                named.push((format!("{name}.{metric}"), value));
+            }
+        };
+        for (name, Stats3 { all, small, large }) in arrays {
+            add(&format!("{name}.all"), all);
+            add(&format!("{name}.small_pool"), small);
+            add(&format!("{name}.large_pool"), large);
+        }
+        add("oversize_allocations", self.oversize_allocations);
+        add("oversize_segments", self.oversize_segments);
+        for (name, count) in [
+            ("num_alloc_retries", self.num_alloc_retries),
+            ("num_ooms", self.num_ooms),
+            ("num_sync_all_streams", self.num_sync_all_streams),
+            ("num_device_alloc", self.num_device_alloc),
+            ("num_device_free", self.num_device_free),
+        ] {
+            named.push((name.to_owned(), count as i64));
+        }
+        named
+    }
+
     /// Adds to a count of oversize blocks or segments.
     pub fn oversize(stat: &mut Stat, by: i64) {
         stat.change(by);
