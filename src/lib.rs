@@ -6,6 +6,7 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> statistics -> plots, report.
 
+pub mod conformance;
 pub mod observe;
 pub mod policy;
 pub mod replay;
