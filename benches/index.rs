@@ -4,6 +4,11 @@
 //! a request and a free. Blocks go and come at addresses in scrambled order. In `spread` they have
 //! sizes of all magnitudes, in `equal` all have one size.
 
+#![expect(
+    missing_docs,
+    reason = "criterion_group writes a public function without docs"
+)]
+
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Duration;

@@ -31,8 +31,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-pub use judge::check_space;
 use judge::Judge;
+pub use judge::check_space;
 pub use program::Program;
 
 use crate::policy::Policy;
@@ -219,11 +219,7 @@ impl<F: Fn() -> Box<dyn Policy>> Suite<F> {
         };
         let mut last = Last(None);
         guarded(program, at, || {
-            replay.feed(
-                &program.events[..=at],
-                &program.times_ns[..=at],
-                &mut (),
-            );
+            replay.feed(&program.events[..=at], &program.times_ns[..=at], &mut ());
             let eases = |replay: &Replay| {
                 let compactions = replay.policy().tallies().compactions;
                 (compactions, replay.space().counters().stalls)

@@ -1,1 +1,4 @@
+//! The `vramlab` command.
+#![deny(unsafe_code)]
+
 fn main() {}

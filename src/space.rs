@@ -15,6 +15,7 @@ pub mod driver;
 mod largest;
 mod moves;
 mod segments;
+mod share;
 pub mod step;
 mod streams;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 pub use device::Device;
 pub use driver::{AddressOrder, Driver};
+pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 
@@ -236,6 +238,8 @@ pub struct Space {
     driver: Driver,
     capacity_bytes: u64,
     capacity_claimed: bool,
+    /// Reserved outside the share that the Space is narrowed to.
+    elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
     largest: Option<largest::Sizes>,
     steps: Vec<Step>,
@@ -259,6 +263,7 @@ impl Space {
             driver,
             capacity_bytes: config.capacity_bytes,
             capacity_claimed: false,
+            elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
             steps: Vec::new(),
@@ -309,10 +314,8 @@ impl Space {
         if self.capacity_claimed {
             card
         } else {
-            card.min(
-                self.capacity_bytes
-                    .saturating_sub(self.counters.reserved_bytes),
-            )
+            let own_bytes = self.counters.reserved_bytes - self.elsewhere_bytes;
+            card.min(self.capacity_bytes.saturating_sub(own_bytes))
         }
     }
 

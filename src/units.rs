@@ -187,13 +187,32 @@ pub fn round_up(bytes: u64, quantum: u64) -> Option<u64> {
 
 /// Reads sizes from TOML and JSON, as a string with a unit or as an integer of bytes.
 pub mod serde_bytes {
-    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt;
 
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Raw {
-        Integer(u64),
-        Text(String),
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    /// Takes an integer of bytes or a text with a unit.
+    struct Size;
+
+    impl Visitor<'_> for Size {
+        type Value = u64;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a size such as \"2 MiB\", or an integer of bytes")
+        }
+
+        fn visit_u64<E: Error>(self, bytes: u64) -> Result<u64, E> {
+            Ok(bytes)
+        }
+
+        fn visit_i64<E: Error>(self, bytes: i64) -> Result<u64, E> {
+            u64::try_from(bytes).map_err(|_| E::custom(format!("size {bytes} is negative")))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
+            super::parse_bytes(text).map_err(E::custom)
+        }
     }
 
     /// Deserialises a size.
@@ -201,10 +220,7 @@ pub mod serde_bytes {
     /// # Errors
     /// As [`super::parse_bytes`].
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        match Raw::deserialize(from)? {
-            Raw::Integer(bytes) => Ok(bytes),
-            Raw::Text(text) => super::parse_bytes(&text).map_err(serde::de::Error::custom),
-        }
+        from.deserialize_any(Size)
     }
 
     /// Serialises a size exactly, in the largest unit that divides it.
@@ -213,6 +229,33 @@ pub mod serde_bytes {
     /// Whatever the serializer says.
     pub fn serialize<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&super::format_bytes_exact(*bytes))
+    }
+}
+
+/// Reads alignments from TOML: a size that is a power of two.
+pub mod serde_align {
+    use serde::{Deserializer, Serializer};
+
+    /// Deserialises an alignment in bytes.
+    ///
+    /// # Errors
+    /// As [`super::parse_bytes`], and for what is no power of two.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let bytes = super::serde_bytes::deserialize(from)?;
+        if bytes.is_power_of_two() {
+            return Ok(bytes);
+        }
+        Err(serde::de::Error::custom(format!(
+            "alignment of {bytes} bytes: expected a power of two, such as 256"
+        )))
+    }
+
+    /// Serialises an alignment as a size.
+    ///
+    /// # Errors
+    /// Whatever the serializer says.
+    pub fn serialize<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
+        super::serde_bytes::serialize(bytes, to)
     }
 }
 

@@ -39,10 +39,7 @@ fn programs_hold_every_kind_of_event_and_are_a_function_of_their_seed() {
         .collect();
     assert_eq!(kinds.len(), 17, "events have 17 kinds");
     assert_eq!(Program::new(3, 100), Program::new(3, 100));
-    assert_ne!(
-        Program::new(3, 100).events,
-        Program::new(3 + 8, 100).events
-    );
+    assert_ne!(Program::new(3, 100).events, Program::new(3 + 8, 100).events);
     let deferred = |event: &Event| matches!(event, Event::Free { deferred: true, .. });
     assert!(Program::new(0, 200).events.iter().any(deferred));
 }

@@ -173,9 +173,7 @@ impl Judge {
             ) => {
                 let live = self.live.remove(&slot);
                 if live.is_none_or(|live| live.requested_bytes != requested_bytes) {
-                    return Err(format!(
-                        "a free of slot {slot} met another request's block"
-                    ));
+                    return Err(format!("a free of slot {slot} met another request's block"));
                 }
             }
             (Event::FreeAt { .. }, Outcome::Freed { .. }) => {

@@ -13,14 +13,14 @@ use serde::Deserialize;
 use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Sizes and offsets are multiples of this, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub alignment: u64,
     /// When the offset goes back.
     pub reset: Reset,

@@ -1,8 +1,10 @@
 //! The order of streams: which freed range may be used by which stream.
 //!
-//! A free on a stream gets the stream's next position. Another stream may use the
+//! A free on a stream gets the stream's present position. Another stream may use the
 //! range once it has waited for that position, or once the host has. Positions that
-//! a stream has seen form a vector clock (Mattern 1989), carried by events.
+//! a stream has seen form a vector clock (Mattern 1989), carried by events. A position
+//! ends when somebody notes it: frees between two such points have equal tags, since
+//! nobody could ever wait for one of them and not for the other.
 
 use std::collections::HashMap;
 
@@ -32,7 +34,7 @@ impl Orders {
     pub(super) fn new(streams: usize) -> Self {
         Orders {
             tags: Vec::new(),
-            position: vec![0; streams],
+            position: vec![1; streams],
             settled: vec![0; streams],
             seen: vec![vec![0; streams]; streams],
             events: HashMap::new(),
@@ -52,9 +54,14 @@ impl Orders {
     }
 
     pub(super) fn free(&mut self, block: u32, stream: StreamId) {
-        let seq = &mut self.position[usize::from(stream)];
-        *seq += 1;
-        self.tags[block as usize] = Tag { stream, seq: *seq };
+        let seq = self.position[usize::from(stream)];
+        self.tags[block as usize] = Tag { stream, seq };
+    }
+
+    /// Whether no stream, now or later, may use the one and not the other.
+    fn alike(&self, one: u32, two: u32) -> bool {
+        let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
+        one == two || self.position.len() == 1 || (self.is_settled(one) && self.is_settled(two))
     }
 
     fn is_settled(&self, tag: Tag) -> bool {
@@ -93,10 +100,21 @@ impl Orders {
         }
     }
 
-    fn clock(&self, stream: StreamId) -> Vec<u64> {
-        let mut clock = self.seen[usize::from(stream)].clone();
-        clock[usize::from(stream)] = self.position[usize::from(stream)];
+    /// Notes what a stream has seen and where it is; its next position begins.
+    fn clock(&mut self, stream: StreamId) -> Vec<u64> {
+        let at = usize::from(stream);
+        let mut clock = self.seen[at].clone();
+        clock[at] = self.position[at];
+        self.position[at] += 1;
         clock
+    }
+
+    /// The host has waited for everything; every stream's next position begins.
+    fn settle(&mut self) {
+        self.settled.clone_from(&self.position);
+        for position in &mut self.position {
+            *position += 1;
+        }
     }
 
     fn host_learns(&mut self, clock: &[u64]) {
@@ -135,6 +153,23 @@ impl Space {
         };
         let (low, high) = (orders.tags[left.0 as usize], orders.tags[right.0 as usize]);
         low.stream == high.stream || orders.is_settled(low) || orders.is_settled(high)
+    }
+
+    /// Whether joining the two free neighbours loses nothing: no stream, now or later,
+    /// may use the one and not the other.
+    #[must_use]
+    pub fn alike(&self, one: BlockId, two: BlockId) -> bool {
+        self.orders
+            .as_ref()
+            .is_none_or(|orders| orders.alike(one.0, two.0))
+    }
+
+    /// How many streams the Space keeps the order of; 0 where it keeps none.
+    #[must_use]
+    pub fn ordered_streams(&self) -> StreamId {
+        self.orders
+            .as_ref()
+            .map_or(0, |orders| orders.position.len() as StreamId)
     }
 
     /// Joins two free neighbours that `by` may both use, and orders them behind `by`
@@ -176,7 +211,7 @@ impl Space {
             return;
         };
         if stream == ANY_STREAM {
-            orders.settled.clone_from(&orders.position);
+            orders.settle();
         } else {
             let clock = orders.clock(stream);
             orders.host_learns(&clock);

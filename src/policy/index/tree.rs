@@ -42,17 +42,18 @@ impl Root {
 }
 
 /// The inner nodes passed on the way to a leaf, with the slot taken in each; by level, leaves being 0.
-#[derive(Clone, Copy, Default)]
+///
+/// It is filled in place and handed on by reference: copying what was just written in parts stalls.
+#[derive(Default)]
 struct Path {
-    nodes: [u32; LEVELS],
-    slots: [u32; LEVELS],
+    steps: [(u32, u32); LEVELS],
 }
 
 impl Path {
     #[inline]
     fn step(&self, level: u32) -> (usize, usize) {
-        let level = level as usize;
-        (self.nodes[level] as usize, self.slots[level] as usize)
+        let (node, slot) = self.steps[level as usize];
+        (node as usize, slot as usize)
     }
 }
 
@@ -88,7 +89,8 @@ impl<K: Key, V: Value> Pool<K, V> {
         if root.is_empty() {
             root.node = self.new_leaf();
         }
-        let (node, path) = self.descend(*root, key);
+        let mut path = Path::default();
+        let node = self.descend_along(*root, key, &mut path);
         let leaf = &mut self.leaves[node];
         let at = leaf.lower(key);
         let taken = at < leaf.len && leaf.keys[at] == key;
@@ -104,7 +106,8 @@ impl<K: Key, V: Value> Pool<K, V> {
     /// Removes an entry and returns its value.
     #[inline]
     pub(super) fn remove(&mut self, root: &mut Root, key: K) -> Option<V> {
-        let (node, path, at) = self.locate(*root, key)?;
+        let mut path = Path::default();
+        let (node, at) = self.locate(*root, key, &mut path)?;
         let leaf = &mut self.leaves[node];
         let value = leaf.values[at];
         leaf.remove(at);
@@ -119,7 +122,8 @@ impl<K: Key, V: Value> Pool<K, V> {
     /// Changes the value of a key by `change`; false if the key is not there.
     #[inline]
     pub(super) fn update(&mut self, root: Root, key: K, change: impl FnOnce(&mut V)) -> bool {
-        let Some((node, path, at)) = self.locate(root, key) else {
+        let mut path = Path::default();
+        let Some((node, at)) = self.locate(root, key, &mut path) else {
             return false;
         };
         self.update_at(root, &path, node, at, change);
@@ -136,7 +140,8 @@ impl<K: Key, V: Value> Pool<K, V> {
         new: K,
         change: impl FnOnce(&mut V),
     ) -> bool {
-        let Some((node, path, at)) = self.locate(*root, old) else {
+        let mut path = Path::default();
+        let Some((node, at)) = self.locate(*root, old, &mut path) else {
             return false;
         };
         let (low, high) = self.room(*root, &path, node, at);
@@ -155,32 +160,28 @@ impl<K: Key, V: Value> Pool<K, V> {
     /// First entry whose key is not below `key`.
     #[inline]
     pub(super) fn at_least(&self, root: Root, key: K) -> Option<(K, V)> {
-        let node = self.leaf_of(root, key)?;
-        let leaf = &self.leaves[node];
+        let leaf = self.leaf_of(root, key)?;
         self.entry_or_next(leaf, leaf.lower(key))
     }
 
     /// First entry whose key is above `key`.
     #[inline]
     pub(super) fn above(&self, root: Root, key: K) -> Option<(K, V)> {
-        let node = self.leaf_of(root, key)?;
-        let leaf = &self.leaves[node];
+        let leaf = self.leaf_of(root, key)?;
         self.entry_or_next(leaf, leaf.upper(key))
     }
 
     /// Last entry whose key is below `key`.
     #[inline]
     pub(super) fn below(&self, root: Root, key: K) -> Option<(K, V)> {
-        let node = self.leaf_of(root, key)?;
-        let leaf = &self.leaves[node];
+        let leaf = self.leaf_of(root, key)?;
         self.entry_before(leaf, leaf.lower(key))
     }
 
     /// Last entry whose key is not above `key`.
     #[inline]
     pub(super) fn at_most(&self, root: Root, key: K) -> Option<(K, V)> {
-        let node = self.leaf_of(root, key)?;
-        let leaf = &self.leaves[node];
+        let leaf = self.leaf_of(root, key)?;
         self.entry_before(leaf, leaf.upper(key))
     }
 
@@ -224,7 +225,8 @@ impl<K: Key, V: Value> Pool<K, V> {
         if root.is_empty() {
             return None;
         }
-        let (node, path) = self.descend(root, key);
+        let mut path = Path::default();
+        let node = self.descend_along(root, key, &mut path);
         let start = self.leaves[node].lower(key);
         if let Some(found) = self.scan(node, need, start) {
             return Some(found);
@@ -245,35 +247,42 @@ impl<K: Key, V: Value> Pool<K, V> {
         leaves.flat_map(|leaf| (0..leaf.len).map(|at| (leaf.keys[at], leaf.values[at])))
     }
 
+    /// The leaf whose range holds `key`, in a tree with entries; `visit` sees level, node and slot.
     #[inline]
-    fn descend(&self, root: Root, key: K) -> (usize, Path) {
-        let mut path = Path::default();
+    fn descend(&self, root: Root, key: K, mut visit: impl FnMut(u32, u32, u32)) -> usize {
         let mut node = root.node;
-        for level in (1..=root.level as usize).rev() {
+        for level in (1..=root.level).rev() {
             let inner = &self.inners[node as usize];
             let slot = inner.slot(key);
-            path.nodes[level] = node;
-            path.slots[level] = slot as u32;
+            visit(level, node, slot as u32);
             node = inner.children[slot];
         }
-        (node as usize, path)
+        node as usize
     }
 
     #[inline]
-    fn leaf_of(&self, root: Root, key: K) -> Option<usize> {
-        (!root.is_empty()).then(|| self.descend(root, key).0)
+    fn descend_along(&self, root: Root, key: K, path: &mut Path) -> usize {
+        self.descend(root, key, |level, node, slot| {
+            path.steps[level as usize] = (node, slot);
+        })
     }
 
-    /// Leaf, path and position of a key that is there.
     #[inline]
-    fn locate(&self, root: Root, key: K) -> Option<(usize, Path, usize)> {
+    fn leaf_of(&self, root: Root, key: K) -> Option<&Leaf<K, V>> {
+        let leaf = || &self.leaves[self.descend(root, key, |_, _, _| ())];
+        (!root.is_empty()).then(leaf)
+    }
+
+    /// Leaf and position of a key that is there.
+    #[inline]
+    fn locate(&self, root: Root, key: K, path: &mut Path) -> Option<(usize, usize)> {
         if root.is_empty() {
             return None;
         }
-        let (node, path) = self.descend(root, key);
+        let node = self.descend_along(root, key, path);
         let leaf = &self.leaves[node];
         let at = leaf.lower(key);
-        (at < leaf.len && leaf.keys[at] == key).then_some((node, path, at))
+        (at < leaf.len && leaf.keys[at] == key).then_some((node, at))
     }
 
     /// The leaf at one end of the tree, `pick` choosing the slot from the number of children.

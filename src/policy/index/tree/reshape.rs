@@ -86,7 +86,7 @@ impl<K: Key, V: Value> Pool<K, V> {
             let upper = self.new_inner();
             let [lower, half] = self.two_inners(node, upper as usize);
             let start = lower.split_into(half, FAN / 2);
-            if slot + 1 <= lower.len {
+            if slot < lower.len {
                 lower.insert(slot + 1, separator, right, right_best);
             } else {
                 half.insert(slot + 1 - lower.len, separator, right, right_best);

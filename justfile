@@ -1,0 +1,20 @@
+# The commands of every day; `just --list` tells them.
+
+# Everything that CI runs, on this checkout.
+ci:
+    bash .ci/run
+
+# All tests.
+test:
+    cargo test --locked --all-targets
+    cargo test --locked --doc
+
+# Formatting, lints, docs.
+lint:
+    cargo fmt --check
+    cargo clippy --locked --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+# The benches that speed claims rest on.
+bench:
+    cargo bench --locked
