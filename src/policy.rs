@@ -7,16 +7,22 @@
 //!
 //! Adding a policy touches one new file, one variant of [`Spec`] and one arm of its `build`.
 
+pub mod best_fit;
 pub mod buddy;
 pub mod bump;
 pub mod compaction;
+pub mod first_fit;
+pub mod fit;
 #[cfg(test)]
 mod hand;
+pub mod holes;
 pub mod index;
 pub mod pytorch;
+pub mod next_fit;
 pub mod registry;
 pub mod spec;
 pub mod tlsf;
+pub mod worst_fit;
 
 pub use registry::{Chosen, PolicyError, Registry};
 pub use spec::Spec;

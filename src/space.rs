@@ -16,6 +16,7 @@ pub mod driver;
 mod largest;
 mod moves;
 mod segments;
+mod share;
 pub mod step;
 mod streams;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use std::sync::Arc;
 pub use clocks::Clocks;
 pub use device::Device;
 pub use driver::{AddressOrder, Bench, Driver};
+pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 
@@ -244,6 +246,8 @@ pub struct Space {
     driver: Driver,
     capacity_bytes: u64,
     capacity_claimed: bool,
+    /// Reserved outside the share that the Space is narrowed to.
+    elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
     largest: Option<largest::Sizes>,
     steps: Vec<Step>,
@@ -268,6 +272,7 @@ impl Space {
             driver,
             capacity_bytes: config.capacity_bytes,
             capacity_claimed: false,
+            elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
             steps: Vec::new(),
@@ -334,10 +339,8 @@ impl Space {
         if self.capacity_claimed {
             card
         } else {
-            card.min(
-                self.capacity_bytes
-                    .saturating_sub(self.counters.reserved_bytes),
-            )
+            let own_bytes = self.counters.reserved_bytes - self.elsewhere_bytes;
+            card.min(self.capacity_bytes.saturating_sub(own_bytes))
         }
     }
 

@@ -167,9 +167,9 @@ impl Hazards {
     }
 
     fn free_slot(&mut self, slot: Slot, stream: StreamId, deferred: bool, at: (u64, u64)) {
-        let mut holds = vec![Hold::Behind(self.clocks.advance(stream))];
+        let mut holds = vec![Hold::Behind(self.clocks.present(stream))];
         for user in self.uses.remove(&slot).unwrap_or_default() {
-            holds.push(Hold::Behind(self.clocks.advance(user)));
+            holds.push(Hold::Behind(self.clocks.present(user)));
         }
         if deferred {
             holds.push(Hold::Until(slot));
@@ -210,7 +210,7 @@ impl Hazards {
             }
             Outcome::ServedInstant { address, bytes } => {
                 self.serve(moment.index, address, bytes, stream);
-                let behind = Hold::Behind(self.clocks.advance(stream));
+                let behind = Hold::Behind(self.clocks.present(stream));
                 self.free(address, bytes, &[behind]);
             }
             _ => {}

@@ -13,14 +13,14 @@ use serde::Deserialize;
 use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Sizes and offsets are multiples of this, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub alignment: u64,
     /// When the offset goes back.
     pub reset: Reset,
@@ -172,7 +172,9 @@ impl Policy for Bump {
     }
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        self.hole.map_or(0, |hole| space.bytes(hole))
+        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
+        let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);
+        largest_bytes - largest_bytes % self.spec.alignment
     }
 
     fn motion(&self) -> Motion {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, buddy, bump, compaction, tlsf, pytorch};
+use super::{Policy, PolicyError, buddy, bump, compaction, tlsf, pytorch, best_fit, first_fit, next_fit, worst_fit};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -15,6 +15,14 @@ pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
 pub enum Spec {
     /// A moving offset.
     Bump(bump::Spec),
+    /// The lowest hole.
+    FirstFit(first_fit::Spec),
+    /// The first hole from the last placement on.
+    NextFit(next_fit::Spec),
+    /// The smallest hole.
+    BestFit(best_fit::Spec),
+    /// The largest hole.
+    WorstFit(worst_fit::Spec),
     /// Powers of two, halved and joined.
     Buddy(buddy::Spec),
     /// Two-level segregated fit.
@@ -34,7 +42,11 @@ impl Spec {
     pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
-            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())?),
+            Spec::FirstFit(spec) => Box::new(first_fit::FirstFit::new(spec.clone())),
+            Spec::NextFit(spec) => Box::new(next_fit::NextFit::new(spec.clone())),
+            Spec::BestFit(spec) => Box::new(best_fit::BestFit::new(spec.clone())),
+            Spec::WorstFit(spec) => Box::new(worst_fit::WorstFit::new(spec.clone())),
+            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
                 spec.clone(),

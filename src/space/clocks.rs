@@ -19,22 +19,29 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks of so many streams, all at position 0.
+    /// Clocks of so many streams, all at position 1.
     #[must_use]
     pub fn new(streams: usize) -> Self {
         Clocks {
-            position: vec![0; streams],
+            position: vec![1; streams],
             settled: vec![0; streams],
             seen: vec![vec![0; streams]; streams],
             events: HashMap::new(),
         }
     }
 
-    /// Takes the stream's next position.
-    pub fn advance(&mut self, stream: StreamId) -> Tag {
-        let seq = &mut self.position[usize::from(stream)];
-        *seq += 1;
-        Tag { stream, seq: *seq }
+    /// The stream's present position. It ends when somebody notes it: frees between two
+    /// such points are alike, since nobody could ever wait for one and not for the other.
+    #[must_use]
+    pub fn present(&self, stream: StreamId) -> Tag {
+        let seq = self.position[usize::from(stream)];
+        Tag { stream, seq }
+    }
+
+    /// How many streams there are.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.position.len()
     }
 
     /// Whether the host has waited for the position, so that every stream is behind it.
@@ -75,15 +82,21 @@ impl Clocks {
     pub fn sync(&mut self, stream: StreamId) {
         if stream == ANY_STREAM {
             self.settled.clone_from(&self.position);
+            for position in &mut self.position {
+                *position += 1;
+            }
         } else {
             let clock = self.clock(stream);
             learn(&mut self.settled, &clock);
         }
     }
 
-    fn clock(&self, stream: StreamId) -> Vec<u64> {
-        let mut clock = self.seen[usize::from(stream)].clone();
-        clock[usize::from(stream)] = self.position[usize::from(stream)];
+    /// Notes what a stream has seen and where it is; its next position begins.
+    fn clock(&mut self, stream: StreamId) -> Vec<u64> {
+        let at = usize::from(stream);
+        let mut clock = self.seen[at].clone();
+        clock[at] = self.position[at];
+        self.position[at] += 1;
         clock
     }
 }

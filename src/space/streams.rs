@@ -44,7 +44,14 @@ impl Orders {
     }
 
     pub(super) fn free(&mut self, block: u32, stream: StreamId) {
-        self.tags[block as usize] = self.clocks.advance(stream);
+        self.tags[block as usize] = self.clocks.present(stream);
+    }
+
+    /// Whether no stream, now or later, may use the one and not the other.
+    fn alike(&self, one: u32, two: u32) -> bool {
+        let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
+        let clocks = &self.clocks;
+        one == two || clocks.streams() == 1 || (clocks.settled(one) && clocks.settled(two))
     }
 
     pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {
@@ -102,6 +109,23 @@ impl Space {
         };
         let (low, high) = (orders.tags[left.0 as usize], orders.tags[right.0 as usize]);
         low.stream == high.stream || orders.clocks.settled(low) || orders.clocks.settled(high)
+    }
+
+    /// Whether joining the two free neighbours loses nothing: no stream, now or later,
+    /// may use the one and not the other.
+    #[must_use]
+    pub fn alike(&self, one: BlockId, two: BlockId) -> bool {
+        self.orders
+            .as_ref()
+            .is_none_or(|orders| orders.alike(one.0, two.0))
+    }
+
+    /// How many streams the Space keeps the order of; 0 where it keeps none.
+    #[must_use]
+    pub fn ordered_streams(&self) -> StreamId {
+        self.orders
+            .as_ref()
+            .map_or(0, |orders| orders.clocks.streams() as StreamId)
     }
 
     /// Joins two free neighbours that `by` may both use, and orders them behind `by`
