@@ -15,7 +15,7 @@ use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
 use super::CliError;
-use crate::experiment::{Ended, Scene, run_cell};
+use crate::experiment::{Ended, Scene, Watch, run_cell};
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
 
@@ -136,7 +136,12 @@ impl Compare {
         let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
         let cells = self.jobs.within(|| {
             let cell = |chosen: &Chosen| {
-                run_cell(scene, registry, chosen, &|events| progress.add(events))
+                let watch = Watch {
+                    map: !self.no_plots,
+                    progress: &|events| progress.add(events),
+                    extra: (),
+                };
+                run_cell(scene, registry, chosen, watch)
             };
             policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
         })??;
