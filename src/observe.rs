@@ -7,6 +7,7 @@ pub mod johnstone;
 pub mod map;
 pub mod placements;
 pub mod rows;
+pub mod snapshot;
 pub mod summary;
 #[cfg(test)]
 mod testing;
