@@ -104,7 +104,9 @@ fn hush_caught_panics() {
     panic::set_hook(Box::new(move |info| {
         if !is_caught() {
             usual(info);
-            output::say("this is a bug of vramlab; please report it with the command and the trace");
+            output::say(
+                "this is a bug of vramlab; please report it with the command and the trace",
+            );
         }
     }));
 }

@@ -124,7 +124,15 @@ mod tests {
         let labels = ["buddy", "a:b=1,c=2", "a/b=1,c=2", "../x", "BUDDY", "", "é"];
         assert_eq!(
             file_names(labels.into_iter()),
-            ["buddy", "a-b=1-c=2", "a-b=1-c=2-2", "x", "BUDDY-2", "unnamed", "unnamed-2"]
+            [
+                "buddy",
+                "a-b=1-c=2",
+                "a-b=1-c=2-2",
+                "x",
+                "BUDDY-2",
+                "unnamed",
+                "unnamed-2"
+            ]
         );
     }
 }

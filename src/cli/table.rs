@@ -159,7 +159,11 @@ impl Table {
                 cell.text.clone()
             };
             let text = pad(&text, widths[*at], self.columns[*at].left);
-            if colour { painted(&text, cell.mark) } else { text }
+            if colour {
+                painted(&text, cell.mark)
+            } else {
+                text
+            }
         });
         joined(cells)
     }

@@ -1,7 +1,9 @@
 //! Positions of streams, and which of them each stream and the host have seen.
 //!
 //! Positions that a stream has seen form a vector clock (Mattern 1989), carried by
-//! events. The Space keeps one for policies that order streams; the observer of hazards
+//! events. A position ends when somebody notes it: frees between two such points have
+//! equal tags, since nobody could ever wait for one of them and not for the other. The
+//! Space keeps one for policies that order streams; the observer of hazards
 //! keeps one for those that do not.
 
 use std::collections::HashMap;
@@ -19,7 +21,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks of so many streams, all at position 1.
+    /// Clocks of so many streams, all at their first position.
     #[must_use]
     pub fn new(streams: usize) -> Self {
         Clocks {
@@ -30,8 +32,7 @@ impl Clocks {
         }
     }
 
-    /// The stream's present position. It ends when somebody notes it: frees between two
-    /// such points are alike, since nobody could ever wait for one and not for the other.
+    /// The stream's present position, which a free on it lies behind.
     #[must_use]
     pub fn present(&self, stream: StreamId) -> Tag {
         let seq = self.position[usize::from(stream)];
@@ -91,7 +92,7 @@ impl Clocks {
         }
     }
 
-    /// Notes what a stream has seen and where it is; its next position begins.
+    /// What a stream has seen and where it is; its next position begins.
     fn clock(&mut self, stream: StreamId) -> Vec<u64> {
         let at = usize::from(stream);
         let mut clock = self.seen[at].clone();

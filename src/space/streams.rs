@@ -1,6 +1,6 @@
 //! The order of streams: which freed range may be used by which stream.
 //!
-//! A free on a stream gets the stream's next position. Another stream may use the
+//! A free on a stream gets the stream's present position. Another stream may use the
 //! range once it has waited for that position, or once the host has ([`Clocks`]).
 
 use super::clocks::Clocks;
@@ -50,8 +50,8 @@ impl Orders {
     /// Whether no stream, now or later, may use the one and not the other.
     fn alike(&self, one: u32, two: u32) -> bool {
         let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
-        let clocks = &self.clocks;
-        one == two || clocks.streams() == 1 || (clocks.settled(one) && clocks.settled(two))
+        let settled = self.clocks.settled(one) && self.clocks.settled(two);
+        one == two || self.clocks.streams() == 1 || settled
     }
 
     pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {

@@ -124,7 +124,11 @@ fn csv_failures(cells: &[&Seen], out: &mut dyn Write) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(&mut *out);
         for (number, record) in rows.records().enumerate() {
             let record = record.map_err(io::Error::other)?;
-            let first = if number == 0 { "policy" } else { &seen.row.policy };
+            let first = if number == 0 {
+                "policy"
+            } else {
+                &seen.row.policy
+            };
             if number > 0 || !headed {
                 let cells = std::iter::once(first).chain(record.iter());
                 csv.write_record(cells).map_err(io::Error::other)?;

@@ -33,7 +33,11 @@ pub(super) fn lines(scene: &Scene, ranked: &[Ranked<'_>], output: &Output) -> Ve
             Ended::Replayed(seen) => row(&seen.row, place == 0),
             Ended::NotStarted(row, shortage) => {
                 let wanted = format_bytes(shortage.wanted_bytes);
-                told(&cell.chosen.label, &format!("cannot start: needs {wanted}"), Some(row))
+                told(
+                    &cell.chosen.label,
+                    &format!("cannot start: needs {wanted}"),
+                    Some(row),
+                )
             }
             Ended::Broke(_) => told(&cell.chosen.label, "broke a rule", None),
         });
@@ -66,7 +70,9 @@ fn bound(scene: &Scene) -> Vec<Cell> {
 fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); COLUMNS.len()];
     cells[0] = label.into();
-    cells[1] = row.map_or_else(String::new, |row| format_count(row.failed)).into();
+    cells[1] = row
+        .map_or_else(String::new, |row| format_count(row.failed))
+        .into();
     cells[COLUMNS.len() - 1] = what.into();
     cells
 }
@@ -159,5 +165,8 @@ fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
 /// What is told of a policy that broke a rule.
 pub(super) fn broke(cell: &Ranked<'_>) -> Option<String> {
     let what = cell.broke()?;
-    Some(format!("policy '{}' broke a rule: {what}", cell.chosen.label))
+    Some(format!(
+        "policy '{}' broke a rule: {what}",
+        cell.chosen.label
+    ))
 }
