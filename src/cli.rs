@@ -6,12 +6,17 @@
 mod args;
 mod charts;
 mod compare;
+mod doctor;
 mod error;
 mod folder;
 mod load;
 mod output;
+mod policy;
 mod progress;
+mod replay;
+mod shell;
 mod table;
+mod trace;
 
 use std::panic;
 use std::process::ExitCode;
@@ -46,6 +51,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(compare::Compare),
+    Replay(replay::Replay),
+    #[command(subcommand)]
+    Trace(trace::Trace),
+    #[command(subcommand)]
+    Policy(policy::Policy),
+    Doctor(doctor::Doctor),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 /// Runs the command line with the policies of `registry`; a crate that brings policies
@@ -75,6 +88,12 @@ pub fn main(registry: Registry) -> ExitCode {
 fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(), CliError> {
     match command {
         Command::Compare(compare) => compare.run(registry, output),
+        Command::Replay(replay) => replay.run(registry, output),
+        Command::Trace(trace) => trace.run(registry, output),
+        Command::Policy(policy) => policy.run(registry, output),
+        Command::Doctor(doctor) => doctor.run(registry, output),
+        Command::Completions(completions) => completions.run(output),
+        Command::Man(man) => man.run(output),
     }
 }
 

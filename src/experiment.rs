@@ -9,11 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::bound::peak_live_requested_bytes;
-use crate::observe::summary::Labels;
-use crate::observe::{Failures, Row, Summary, Timeline};
+use crate::observe::snapshot::Recorder;
+use crate::observe::{
+    AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline,
+};
 use crate::policy::{Chosen, PolicyError, Registry};
-use crate::replay::Replay;
+use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
+use crate::trace::snapshot::Snapshot;
 use crate::trace::{Event, Trace};
 
 /// Events fed between two reports of progress.
@@ -108,15 +111,14 @@ impl Scene {
     }
 
     /// How a Space for the trace is set up.
-    #[must_use]
-    pub fn config(&self) -> SpaceConfig {
+    fn config(&self, record_steps: bool) -> SpaceConfig {
         SpaceConfig {
             device: Arc::clone(&self.device),
             capacity_bytes: self.capacity.bytes,
             blind: true,
             streams: self.trace.streams.len().max(1),
             addresses: AddressOrder::TopDown,
-            record_steps: false,
+            record_steps,
         }
     }
 }
@@ -130,6 +132,8 @@ pub struct Seen {
     pub timeline: Timeline,
     /// Failures by verdict, the first ones in full.
     pub failures: Failures,
+    /// Which addresses were in use when, where a map was asked for.
+    pub map: Option<AddressMap>,
 }
 
 /// How a cell ended.
@@ -155,41 +159,122 @@ impl Ended {
     }
 }
 
-/// Runs one policy over a trace. `progress` hears how many events were replayed since
-/// it was called last.
+/// What is watched in a cell besides the summary, the timeline and the failures.
+pub struct Watch<'a, E> {
+    /// Whether the address map is drawn; it is the dearest observer.
+    pub map: bool,
+    /// Hears how many events were replayed since it was called last.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// One more observer.
+    pub extra: E,
+}
+
+/// Runs one policy over a trace.
 ///
 /// # Errors
 /// [`PolicyError`] where the policy cannot be built from its parameters.
-pub fn run_cell(
+pub fn run_cell<E: Observer>(
     scene: &Scene,
     registry: &Registry,
     chosen: &Chosen,
-    progress: &(dyn Fn(u64) + Sync),
+    watch: Watch<'_, E>,
 ) -> Result<Ended, PolicyError> {
     let policy = registry.build(chosen)?;
-    let ended = caught(|| {
-        let mut replay = match Replay::new(policy, scene.config()) {
-            Ok(replay) => replay,
-            Err(shortage) => {
-                let row = row_of_nothing(scene, &chosen.label);
-                return Ended::NotStarted(Box::new(row), shortage);
-            }
-        };
-        let failures = Failures::new(KEPT_FAILURES, scene.trace.truth.as_deref());
-        let mut seen = ((Summary::default(), Timeline::default()), failures);
-        feed(&scene.trace, &mut replay, &mut seen, progress);
-        let ((summary, timeline), failures) = seen;
-        Ended::Replayed(Box::new(Seen {
-            row: summary.row(&replay, labels(scene, &chosen.label)),
-            timeline,
-            failures,
-        }))
+    let ended = caught(|| match Replay::new(policy, scene.config(watch.map)) {
+        Ok(replay) => Ended::Replayed(Box::new(watched(scene, replay, &chosen.label, watch))),
+        Err(shortage) => {
+            let row = row_of_nothing(scene, &chosen.label);
+            Ended::NotStarted(Box::new(row), shortage)
+        }
     });
     Ok(ended.unwrap_or_else(Ended::Broke))
 }
 
+/// Replays the whole trace and collects what was seen.
+fn watched<E: Observer>(
+    scene: &Scene,
+    mut replay: Replay,
+    label: &str,
+    watch: Watch<'_, E>,
+) -> Seen {
+    let trace = &scene.trace;
+    let failures = Failures::new(KEPT_FAILURES, trace.truth.as_deref());
+    let hazards = Hazards::new(trace.streams.len(), replay.policy().blind());
+    let map = watch.map.then(MapObserver::default);
+    let mut seen = (
+        (Summary::default(), Timeline::default()),
+        ((failures, hazards), (map, watch.extra)),
+    );
+    feed(trace, &mut replay, &mut seen, watch.progress);
+    let ((summary, timeline), ((failures, hazards), (map, _))) = seen;
+    let labels = Labels {
+        trace: &trace.name,
+        policy: label,
+        hazards: hazards.map_or(0, |hazards| hazards.count()),
+        lower_bound_bytes: scene.bound_bytes,
+        seed: scene.seed,
+    };
+    Seen {
+        row: summary.row(&replay, labels),
+        timeline,
+        failures,
+        map: map.map(MapObserver::finish),
+    }
+}
+
+/// Why a run could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The policy cannot be built from its parameters.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The policy could not take what it starts with.
+    #[error("policy '{policy}' cannot start: it needs {wanted_bytes} bytes at once")]
+    NotStarted {
+        /// The policy.
+        policy: String,
+        /// What it wanted.
+        wanted_bytes: u64,
+    },
+    /// The policy broke a rule of the Space.
+    #[error("policy '{policy}' broke a rule: {what}")]
+    Broke {
+        /// The policy.
+        policy: String,
+        /// The event and the rule.
+        what: String,
+    },
+}
+
+/// Runs one policy over a trace, and answers what PyTorch would have recorded of it.
+///
+/// # Errors
+/// [`RecordError`]: the policy cannot be built, cannot start, or breaks a rule.
+pub fn record(
+    scene: &Scene,
+    registry: &Registry,
+    chosen: &Chosen,
+) -> Result<Snapshot, RecordError> {
+    let policy = registry.build(chosen)?;
+    let recorded = caught(|| {
+        let mut replay = Replay::new(policy, scene.config(true))?;
+        let mut recorder = Recorder::new(&scene.trace, replay.space());
+        feed(&scene.trace, &mut replay, &mut recorder, &|_| ());
+        Ok(recorder.finish(replay.space()))
+    });
+    let policy = chosen.label.clone();
+    match recorded {
+        Ok(Ok(snapshot)) => Ok(snapshot),
+        Ok(Err(OutOfMemory { wanted_bytes, .. })) => Err(RecordError::NotStarted {
+            policy,
+            wanted_bytes,
+        }),
+        Err(what) => Err(RecordError::Broke { policy, what }),
+    }
+}
+
 /// Feeds a whole trace in batches.
-fn feed<O: crate::replay::Observer>(
+fn feed<O: Observer>(
     trace: &Trace,
     replay: &mut Replay,
     observer: &mut O,
@@ -200,16 +285,6 @@ fn feed<O: crate::replay::Observer>(
         let times = trace.times_ns.get(from..from + events.len());
         replay.feed(events, times.unwrap_or_default(), observer);
         progress(events.len() as u64);
-    }
-}
-
-fn labels<'a>(scene: &'a Scene, policy: &'a str) -> Labels<'a> {
-    Labels {
-        trace: &scene.trace.name,
-        policy,
-        hazards: 0,
-        lower_bound_bytes: scene.bound_bytes,
-        seed: scene.seed,
     }
 }
 

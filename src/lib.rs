@@ -8,6 +8,7 @@
 
 pub mod bound;
 pub mod cli;
+pub mod conformance;
 pub mod experiment;
 pub mod fidelity;
 pub mod files;

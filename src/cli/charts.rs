@@ -1,19 +1,21 @@
 //! Charts of what cells saw.
 
 use crate::experiment::{Ended, Scene, Seen};
-use crate::observe::RequestSizes;
+use crate::observe::map::When;
 use crate::observe::timeline::{Bucket, Range, Timeline};
+use crate::observe::warnings::{FRAGMENTATION_PPM, SUCCESS_PPM};
+use crate::observe::{AddressMap, RequestSizes};
 use crate::plot::{
-    Axis, BarChart, Chart, Guide, LineChart, Outcome, Point, Series, Shape, SizeBin, SizeHistogram,
-    Unit,
+    self, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment, Series,
+    Shape, SizeBin, SizeHistogram, Unit, size_classes,
 };
 use crate::trace::{Event, Trace};
 use crate::units::format_bytes;
 
 /// Success below this is warned of, in percent.
-const WARN_SUCCESS: f64 = 90.0;
+const WARN_SUCCESS: f64 = SUCCESS_PPM as f64 / 1e4;
 /// External fragmentation above this is warned of, in percent.
-const WARN_FRAGMENTATION: f64 = 30.0;
+const WARN_FRAGMENTATION: f64 = FRAGMENTATION_PPM as f64 / 1e4;
 
 /// What every chart of a trace says below its title.
 fn subtitle(scene: &Scene) -> String {
@@ -128,6 +130,60 @@ pub fn outcomes(scene: &Scene, cells: &[&Ended]) -> Chart {
         &outcomes,
         WARN_SUCCESS,
     ))
+}
+
+/// Which addresses were in use when, under one policy.
+pub fn map(scene: &Scene, policy: &str, map: &AddressMap) -> Chart {
+    let timed = scene.trace.has_times();
+    let at = |when: When| if timed { when.time_ns } else { when.event } as f64;
+    let mut rects: Vec<Rect> = map
+        .rectangles
+        .iter()
+        .map(|block| Rect {
+            x0: at(block.from),
+            x1: at(block.to),
+            address: block.address,
+            bytes: block.bytes,
+            class: 0,
+        })
+        .collect();
+    let classes = size_classes(&mut rects);
+    rects.extend(raster(map, at));
+    let segments = map.mapped.iter().map(|range| Segment {
+        x0: at(range.from),
+        x1: at(range.to),
+        address: range.address,
+        bytes: range.bytes,
+    });
+    let failed = map.columns.iter().filter(|column| column.failed > 0);
+    Chart::Map(plot::AddressMap {
+        title: format!("Addresses in use under {policy}"),
+        subtitle: subtitle(scene),
+        x: axis(&scene.trace),
+        segments: segments.collect(),
+        rects,
+        classes,
+        class_label: "block size".into(),
+        colouring: Colouring::Ordered,
+        failures: failed.map(|column| at(column.from)).collect(),
+    })
+}
+
+/// The cells of the raster that are mostly in use, as blocks of the smallest class:
+/// what is not kept as it is, is what is smallest.
+fn raster<'a>(map: &'a AddressMap, at: impl Fn(When) -> f64 + 'a) -> impl Iterator<Item = Rect> {
+    let mostly = map.cells.iter().filter(|cell| cell.occupancy_ppm >= 500_000);
+    mostly.map(move |cell| {
+        let column = cell.column as usize;
+        let next = map.columns.get(column + 1);
+        Rect {
+            x0: at(map.columns[column].from),
+            x1: at(next.map_or(map.end, |next| next.from)),
+            address: cell.address,
+            bytes: cell.bytes,
+            class: 0,
+        }
+    })
 }
 
 /// How many requests of which size the trace makes.

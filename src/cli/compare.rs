@@ -9,13 +9,13 @@ use clap::Args;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::CliError;
 use super::args::{CardArgs, JobsArgs, OpenArgs};
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
-use crate::experiment::{Ended, Scene, run_cell};
+use super::CliError;
+use crate::experiment::{Ended, Scene, Watch, run_cell};
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
 
@@ -135,8 +135,14 @@ impl Compare {
         }
         let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
         let cells = self.jobs.within(|| {
-            let cell =
-                |chosen: &Chosen| run_cell(scene, registry, chosen, &|events| progress.add(events));
+            let cell = |chosen: &Chosen| {
+                let watch = Watch {
+                    map: !self.no_plots,
+                    progress: &|events| progress.add(events),
+                    extra: (),
+                };
+                run_cell(scene, registry, chosen, watch)
+            };
             policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
         })??;
         progress.end();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use miette::Diagnostic;
 
+use crate::experiment::RecordError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
@@ -57,6 +58,9 @@ pub enum CliError {
     /// Policies broke rules of the Space.
     #[error("{}", .0.join("\n"))]
     Broke(Vec<String>),
+    /// A run could not be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A policy failed the conformance suite.
     #[error("policy '{policy}' does not conform: {what}")]
     Nonconforming {
@@ -99,7 +103,10 @@ impl CliError {
             CliError::Plot(_) | CliError::Stdout(_) => 1,
             CliError::Policy(_) | CliError::Usage { .. } | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
-            CliError::Broke(_) | CliError::Nonconforming { .. } => 5,
+            CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
+            CliError::Record(RecordError::Broke { .. })
+            | CliError::Broke(_)
+            | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
         }
     }
@@ -118,7 +125,12 @@ impl CliError {
             CliError::Write { .. } => {
                 "choose a place that can be written with --out, or make room there".into()
             }
-            CliError::Broke(_) | CliError::Nonconforming { .. } => {
+            CliError::Record(RecordError::NotStarted { .. }) => {
+                "give more room with --capacity, or choose another policy".into()
+            }
+            CliError::Record(RecordError::Broke { .. })
+            | CliError::Broke(_)
+            | CliError::Nonconforming { .. } => {
                 "this is a bug of the policy; report it with the spec, the trace and this text"
                     .into()
             }

@@ -2,11 +2,14 @@
 
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::path::Path;
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use serde::Serialize;
 
 use super::CliError;
+use super::args::is_stream;
+use crate::files::write_atomically;
 
 /// Columns where no terminal tells how many.
 const PIPED_COLUMNS: usize = 140;
@@ -49,6 +52,33 @@ impl Output {
             return Ok(());
         }
         self.write(|out| writeln!(out, "{text}"))
+    }
+
+    /// A text that is the result itself, such as a script or a manual page; JSON holds
+    /// it as one string.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    pub fn text(&mut self, text: &str) -> Result<(), CliError> {
+        if self.json {
+            return self.result(&text);
+        }
+        self.write(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Writes a file by `fill`, whole or not at all; `-` is standard output.
+    ///
+    /// # Errors
+    /// What the system or `fill` says.
+    pub fn file(
+        &mut self,
+        path: &Path,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), CliError> {
+        if is_stream(path) {
+            return self.write(fill);
+        }
+        write_atomically(path, fill).map_err(|error| CliError::write(path, error))
     }
 
     /// The result as JSON.
@@ -118,9 +148,7 @@ impl Output {
 /// An error in lines that a log and a grep can take.
 fn plain(error: &CliError) -> String {
     use miette::Diagnostic as _;
-    let help = error
-        .help()
-        .map_or(String::new(), |help| format!("\nhelp: {help}"));
+    let help = error.help().map_or(String::new(), |help| format!("\nhelp: {help}"));
     format!("error: {error}{help}")
 }
 

@@ -16,18 +16,19 @@
 
 use serde::Deserialize;
 
+use super::holes::{Holes, entry};
 use super::index::BySize;
-use super::{Compacted, Motion, Policy, PolicyError};
+use super::{Compacted, Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// The smallest block, a power of two, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub minimum: u64,
 }
 
@@ -49,37 +50,14 @@ pub struct Buddy {
 
 impl Buddy {
     /// A buddy system by `spec`.
-    ///
-    /// # Errors
-    /// A minimum that is no power of two.
-    pub fn new(spec: Spec) -> Result<Self, PolicyError> {
-        if !spec.minimum.is_power_of_two() {
-            let what = format!(
-                "minimum = {}: expected a power of two, such as 256",
-                spec.minimum
-            );
-            return Err(PolicyError::new("buddy", what));
-        }
-        Ok(Buddy {
+    #[must_use]
+    pub fn new(spec: Spec) -> Self {
+        Buddy {
             spec,
             free: BySize::new(),
             base: 0,
             used: Vec::new(),
-        })
-    }
-
-    fn insert(&mut self, block: BlockId, space: &Space) {
-        self.free
-            .insert(space.bytes(block), space.base(block), block.0);
-    }
-
-    fn remove(&mut self, block: BlockId, space: &Space) {
-        let known = self.free.remove(space.bytes(block), space.base(block));
-        assert!(
-            known,
-            "event {}: a free block is in the index",
-            space.event()
-        );
+        }
     }
 
     /// Joins a free block with its other half as long as that is free, and indexes it.
@@ -95,12 +73,12 @@ impl Buddy {
             let Some(half) = half.filter(|half| space.bytes(*half) == bytes) else {
                 break;
             };
-            self.remove(half, space);
+            Holes::remove(&mut self.free, entry(half, space));
             let (low, high) = if is_low { (block, half) } else { (half, block) };
             space.merge(low, high);
             block = low;
         }
-        self.insert(block, space);
+        self.free.add(entry(block, space));
     }
 }
 
@@ -112,7 +90,7 @@ impl Policy for Buddy {
             let piece_bytes = 1 << space.bytes(rest).ilog2();
             let more = space.bytes(rest) > piece_bytes;
             let next = more.then(|| space.split(rest, piece_bytes));
-            self.insert(rest, space);
+            self.free.add(entry(rest, space));
             let Some(next) = next else {
                 return Ok(());
             };
@@ -134,11 +112,11 @@ impl Policy for Buddy {
             return Err(no_fit);
         }
         let hole = self.free.first_at_least(bytes).ok_or(no_fit)?;
+        Holes::remove(&mut self.free, hole);
         let block = BlockId(hole.block);
-        self.remove(block, space);
         while space.bytes(block) > bytes {
             let high = space.split(block, space.bytes(block) / 2);
-            self.insert(high, space);
+            self.free.add(entry(high, space));
         }
         space.place(block, request);
         Ok(block)
@@ -150,11 +128,11 @@ impl Policy for Buddy {
     }
 
     fn servable(&self, _: &Space, _: StreamId) -> u64 {
-        self.free.largest().map_or(0, |hole| hole.bytes)
+        self.free.largest_bytes()
     }
 
-    fn largest_free(&self, space: &Space) -> Option<u64> {
-        Some(self.servable(space, 0))
+    fn largest_free(&self, _: &Space) -> Option<u64> {
+        Some(self.free.largest_bytes())
     }
 
     fn motion(&self) -> Motion {
@@ -176,8 +154,8 @@ impl Policy for Buddy {
             else {
                 continue;
             };
+            Holes::remove(&mut self.free, hole);
             let hole = BlockId(hole.block);
-            self.remove(hole, space);
             space.exchange(block, hole);
             self.settle(hole, space);
             done.moves += 1;

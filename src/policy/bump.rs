@@ -177,7 +177,9 @@ impl Policy for Bump {
     }
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        self.hole.map_or(0, |hole| space.bytes(hole))
+        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
+        let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);
+        largest_bytes - largest_bytes % self.spec.alignment
     }
 
     fn motion(&self) -> Motion {

@@ -19,10 +19,12 @@ use std::cell::Cell;
 
 use serde::Deserialize;
 
+use super::holes::{Holes, carve, coalesce, entry};
+use super::index::Entry;
 use super::{Motion, Policy, PolicyError};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Width of the lists below the first power of two that is divided, as a power of two.
 const LINEAR_LOG2: u32 = 8;
@@ -34,7 +36,7 @@ const NONE: u32 = u32::MAX;
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Sizes are multiples of this, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub alignment: u64,
     /// Lists a power of two, as a power of two; 1 to 6.
     pub sli: u32,
@@ -49,16 +51,17 @@ impl Default for Spec {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+/// A hole in its list.
+#[derive(Debug, Clone, Copy, Default)]
 struct Links {
+    bytes: u64,
     next: u32,
     prev: u32,
 }
 
-/// The largest block of a list, and how many have its size.
+/// The size of the largest hole, and how many have it.
 #[derive(Debug, Clone, Copy)]
 struct Top {
-    list: usize,
     bytes: u64,
     count: u32,
 }
@@ -73,7 +76,7 @@ struct Lists {
     second: Vec<u64>,
     heads: Vec<u32>,
     links: Vec<Links>,
-    /// Known unless its last block has gone since.
+    /// Known unless the last hole of that size has gone since.
     top: Cell<Option<Top>>,
 }
 
@@ -119,7 +122,7 @@ impl Lists {
     }
 
     /// The block freed last in the smallest list from `list` on that holds one.
-    fn find(&self, list: usize) -> Option<BlockId> {
+    fn find(&self, list: usize) -> Option<u32> {
         let (row, column) = (list >> self.sli, list & ((1 << self.sli) - 1));
         let here = self.second[row] & (u64::MAX << column);
         let found = if here == 0 {
@@ -129,7 +132,7 @@ impl Lists {
         } else {
             (row << self.sli) + here.trailing_zeros() as usize
         };
-        Some(BlockId(self.heads[found]))
+        Some(self.heads[found])
     }
 
     /// The highest list that holds a block.
@@ -137,53 +140,58 @@ impl Lists {
         let row = self.first.checked_ilog2()? as usize;
         Some((row << self.sli) + self.second[row].ilog2() as usize)
     }
+}
 
-    fn insert(&mut self, block: BlockId, space: &Space) {
-        let bytes = space.bytes(block);
-        let list = self.list_of(bytes);
-        let at = block.0 as usize;
+impl Default for Lists {
+    fn default() -> Self {
+        Lists::new(Spec::default().sli)
+    }
+}
+
+impl Holes for Lists {
+    /// Puts the hole at the head of its list.
+    fn add(&mut self, hole: Entry) {
+        let list = self.list_of(hole.bytes);
+        let at = hole.block as usize;
         if at >= self.links.len() {
-            let apart = Links {
-                next: NONE,
-                prev: NONE,
-            };
-            self.links.resize(at + 1, apart);
+            self.links.resize(at + 1, Links::default());
         }
-        let head = std::mem::replace(&mut self.heads[list], block.0);
+        let head = std::mem::replace(&mut self.heads[list], hole.block);
         self.links[at] = Links {
+            bytes: hole.bytes,
             next: head,
             prev: NONE,
         };
         if head != NONE {
-            self.links[head as usize].prev = block.0;
+            self.links[head as usize].prev = hole.block;
         }
         self.second[list >> self.sli] |= 1 << (list & ((1 << self.sli) - 1));
         self.first |= 1 << (list >> self.sli);
-        if let Some(top) = self.top.get() {
-            let count = if (list, bytes) == (top.list, top.bytes) {
+        let Some(top) = self.top.get() else {
+            return;
+        };
+        if hole.bytes >= top.bytes {
+            let count = if hole.bytes == top.bytes {
                 top.count + 1
             } else {
                 1
             };
-            if (list, bytes) >= (top.list, top.bytes) {
-                self.top.set(Some(Top { list, bytes, count }));
-            }
+            let bytes = hole.bytes;
+            self.top.set(Some(Top { bytes, count }));
         }
     }
 
-    fn remove(&mut self, block: BlockId, space: &Space) {
-        let bytes = space.bytes(block);
-        let list = self.list_of(bytes);
-        let Links { next, prev } = self.links[block.0 as usize];
+    fn remove(&mut self, hole: Entry) {
+        let list = self.list_of(hole.bytes);
+        let Links { bytes, next, prev } = self.links[hole.block as usize];
+        assert_eq!(bytes, hole.bytes, "a hole is listed with its bytes");
         if next != NONE {
             self.links[next as usize].prev = prev;
         }
         if prev == NONE {
             assert_eq!(
-                self.heads[list],
-                block.0,
-                "event {}: a block without a predecessor heads its list",
-                space.event()
+                self.heads[list], hole.block,
+                "a hole without a predecessor heads its list"
             );
             self.heads[list] = next;
         } else {
@@ -197,34 +205,35 @@ impl Lists {
             }
         }
         if let Some(mut top) = self.top.get()
-            && (list, bytes) == (top.list, top.bytes)
+            && top.bytes == bytes
         {
             top.count -= 1;
             self.top.set((top.count > 0).then_some(top));
         }
     }
 
-    /// The largest block, in bytes.
-    fn largest(&self, space: &Space) -> u64 {
+    fn change(&mut self, old: Entry, new: Entry) {
+        self.remove(old);
+        self.add(new);
+    }
+
+    /// Looks through the highest list where its largest hole has gone since.
+    fn largest_bytes(&self) -> u64 {
         if let Some(top) = self.top.get() {
             return top.bytes;
         }
         let Some(list) = self.highest() else {
             return 0;
         };
-        let mut top = Top {
-            list,
-            bytes: 0,
-            count: 0,
-        };
+        let mut top = Top { bytes: 0, count: 0 };
         let mut at = self.heads[list];
         while at != NONE {
-            let bytes = space.bytes(BlockId(at));
-            if bytes > top.bytes {
-                (top.bytes, top.count) = (bytes, 0);
+            let links = self.links[at as usize];
+            if links.bytes > top.bytes {
+                (top.bytes, top.count) = (links.bytes, 0);
             }
-            top.count += u32::from(bytes == top.bytes);
-            at = self.links[at as usize].next;
+            top.count += u32::from(links.bytes == top.bytes);
+            at = links.next;
         }
         self.top.set(Some(top));
         top.bytes
@@ -244,14 +253,10 @@ impl Tlsf {
     /// A two-level segregated fit by `spec`.
     ///
     /// # Errors
-    /// `sli` outside 1 to 6, or an alignment of 0.
+    /// `sli` outside 1 to 6.
     pub fn new(spec: Spec) -> Result<Self, PolicyError> {
         if !(1..=6).contains(&spec.sli) {
             let what = format!("sli = {}: expected 1 to 6", spec.sli);
-            return Err(PolicyError::new("tlsf", what));
-        }
-        if spec.alignment == 0 {
-            let what = "alignment = 0: expected at least 1 byte";
             return Err(PolicyError::new("tlsf", what));
         }
         Ok(Tlsf {
@@ -267,7 +272,7 @@ impl Policy for Tlsf {
         let block = space.map(space.capacity_bytes())?;
         let both = space.base(block) | self.spec.alignment;
         self.grain = 1 << both.trailing_zeros();
-        self.lists.insert(block, space);
+        self.lists.add(entry(block, space));
         Ok(())
     }
 
@@ -279,34 +284,16 @@ impl Policy for Tlsf {
             .checked_add(padding)
             .and_then(|bytes| self.lists.boundary(bytes))
             .and_then(|bytes| self.lists.find(self.lists.list_of(bytes)));
-        let mut block = found.ok_or(OutOfMemory::no_fit(bytes))?;
-        self.lists.remove(block, space);
-        let start = space.base(block).next_multiple_of(request.align);
-        if start > space.base(block) {
-            let high = space.split(block, start - space.base(block));
-            self.lists.insert(block, space);
-            block = high;
-        }
-        if space.bytes(block) > bytes {
-            let rest = space.split(block, bytes);
-            self.lists.insert(rest, space);
-        }
+        let found = BlockId(found.ok_or(OutOfMemory::no_fit(bytes))?);
+        let hole = entry(found, space);
+        let block = carve(&mut self.lists, hole, bytes, request.align, space);
         space.place(block, request);
         Ok(block)
     }
 
-    fn free(&mut self, mut block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
+    fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
         space.release(block, stream);
-        if let Some(above) = space.free_next(block) {
-            self.lists.remove(above, space);
-            space.merge(block, above);
-        }
-        if let Some(below) = space.free_prev(block) {
-            self.lists.remove(below, space);
-            space.merge(below, block);
-            block = below;
-        }
-        self.lists.insert(block, space);
+        coalesce(&mut self.lists, block, space);
     }
 
     fn servable(&self, _: &Space, _: StreamId) -> u64 {
@@ -317,8 +304,8 @@ impl Policy for Tlsf {
         floor - floor % self.spec.alignment
     }
 
-    fn largest_free(&self, space: &Space) -> Option<u64> {
-        Some(self.lists.largest(space))
+    fn largest_free(&self, _: &Space) -> Option<u64> {
+        Some(self.lists.largest_bytes())
     }
 
     fn motion(&self) -> Motion {
@@ -326,11 +313,11 @@ impl Policy for Tlsf {
     }
 
     fn forget(&mut self, free: BlockId, space: &Space) {
-        self.lists.remove(free, space);
+        self.lists.remove(entry(free, space));
     }
 
     fn learn(&mut self, free: BlockId, space: &Space) {
-        self.lists.insert(free, space);
+        self.lists.add(entry(free, space));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::CliError;
 use crate::cli::charts;
 use crate::cli::folder::{Folder, file_names};
 use crate::experiment::{Ended, Scene, Seen};
-use crate::observe::Row;
+use crate::observe::{Row, rows};
 
 /// Which file a trace came from.
 pub(super) struct Source<'a> {
@@ -63,9 +63,10 @@ pub(super) fn write(
     source: &Source<'_>,
     plots: bool,
 ) -> Result<(), CliError> {
-    let rows: Vec<&Row> = ranked.iter().filter_map(|cell| cell.ended.row()).collect();
-    folder.file("rows.csv", |out| csv_rows(&rows, out))?;
-    folder.json("rows.json", &rows)?;
+    let rows = ranked.iter().filter_map(|cell| cell.ended.row());
+    let rows: Vec<Row> = rows.cloned().collect();
+    folder.file("rows.csv", |out| rows::write_csv(&rows, out))?;
+    folder.file("rows.json", |out| rows::write_json(&rows, out))?;
     let cells: Vec<&Seen> = ranked.iter().filter_map(seen).collect();
     folder.file("failures.csv", |out| csv_failures(&cells, out))?;
     let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
@@ -101,16 +102,12 @@ fn of_policy(
     folder.file(&timeline, |out| seen.timeline.write_csv(out))?;
     if plots {
         folder.chart(&format!("{name}/memory"), &charts::memory(scene, seen))?;
+        if let Some(map) = &seen.map {
+            let chart = charts::map(scene, &seen.row.policy, map);
+            folder.chart(&format!("{name}/map"), &chart)?;
+        }
     }
     Ok(())
-}
-
-fn csv_rows(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
-    for row in rows {
-        csv.serialize(row).map_err(io::Error::other)?;
-    }
-    csv.flush()
 }
 
 /// The kept failures of all policies; the first column names the policy.

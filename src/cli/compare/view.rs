@@ -4,15 +4,8 @@ use super::Ranked;
 use crate::cli::output::Output;
 use crate::cli::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Ended, Scene};
-use crate::observe::Row;
+use crate::observe::{Row, Warning, warnings};
 use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
-
-/// Utilisation above this is warned of.
-const WARN_UTILISATION_PPM: u64 = 800_000;
-/// Success below this is warned of.
-const WARN_SUCCESS_PPM: u64 = 900_000;
-/// External fragmentation above this is warned of.
-const WARN_FRAGMENTATION_PPM: u64 = 300_000;
 
 /// The columns; what is dropped first on a narrow terminal has the highest rank.
 const COLUMNS: [Column; 13] = [
@@ -85,30 +78,41 @@ fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
 }
 
 fn row(row: &Row, best: bool) -> Vec<Cell> {
-    let warn = |is: bool| if is { Mark::Warn } else { Mark::None };
-    let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
-    let fragmented = |ppm: Option<u64>| {
-        let much = ppm.is_some_and(|ppm| ppm > WARN_FRAGMENTATION_PPM);
-        Cell::new(share(ppm), warn(much))
+    let levels = warnings(row);
+    let warn = |of: fn(&Warning) -> bool| {
+        if levels.iter().any(of) {
+            Mark::Warn
+        } else {
+            Mark::None
+        }
     };
-    let utilised = row.peak_utilisation_ppm > WARN_UTILISATION_PPM;
+    let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
     vec![
         Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
         format_count(row.failed).into(),
-        Cell::new(
-            format_ppm(row.success_ppm),
-            warn(row.success_ppm < WARN_SUCCESS_PPM),
-        ),
+        Cell::new(format_ppm(row.success_ppm), warn(is_success)),
         format_bytes(row.footprint_bytes).into(),
-        format_ppm(ppm(row.peak_requested_bytes, row.footprint_bytes)).into(),
-        fragmented(row.peak_external_fragmentation_ppm),
-        fragmented(row.mean_external_fragmentation_ppm),
+        share(row.memory_efficiency_ppm).into(),
+        share(row.peak_external_fragmentation_ppm).into(),
+        Cell::new(share(row.mean_external_fragmentation_ppm), warn(is_fragmentation)),
         share(row.peak_internal_fragmentation_ppm).into(),
-        Cell::new(format_ppm(row.peak_utilisation_ppm), warn(utilised)),
+        Cell::new(format_ppm(row.peak_utilisation_ppm), warn(is_utilisation)),
         format_count(row.moves).into(),
         format_count(row.driver_calls).into(),
         format_nanos(row.cost_ns).into(),
     ]
+}
+
+fn is_success(warning: &Warning) -> bool {
+    matches!(warning, Warning::Success(_))
+}
+
+fn is_fragmentation(warning: &Warning) -> bool {
+    matches!(warning, Warning::Fragmentation(_))
+}
+
+fn is_utilisation(warning: &Warning) -> bool {
+    matches!(warning, Warning::Utilisation(_))
 }
 
 /// One or two sentences: who is best, and what the marks mean.
@@ -144,19 +148,18 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
 }
 
 /// What the marks in the table mean, each only where it occurs.
-fn marks<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<&'static str> {
-    let any = |is: fn(&Row) -> bool| rows.clone().any(is);
-    let mut marks = Vec::new();
-    if any(|row| row.success_ppm < WARN_SUCCESS_PPM) {
-        marks.push("success below 90 % (too little memory for this policy)");
-    }
-    if any(|row| row.peak_external_fragmentation_ppm > Some(WARN_FRAGMENTATION_PPM)) {
-        marks.push("external fragmentation above 30 % (free memory lies in pieces)");
-    }
-    if any(|row| row.peak_utilisation_ppm > WARN_UTILISATION_PPM) {
-        marks.push("utilisation above 80 % (little room is left)");
-    }
-    marks
+fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
+    let levels: Vec<Warning> = rows.flat_map(warnings).collect();
+    let meanings: [(fn(&Warning) -> bool, &str); 3] = [
+        (is_success, "success below 90 % (too little memory for this policy)"),
+        (
+            is_fragmentation,
+            "mean external fragmentation above 30 % (free memory lies in pieces)",
+        ),
+        (is_utilisation, "utilisation above 80 % (little room is left)"),
+    ];
+    let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));
+    met.map(|(_, meaning)| *meaning).collect()
 }
 
 /// What is told of a policy that broke a rule.
