@@ -5,11 +5,12 @@
 //!
 //! Tie-breaks: none; a request goes to the offset, rounded up to its alignment. The
 //! offset goes back to 0 only when nothing is live; with `reset = "mark"` also at a
-//! mark of the trace, where what is still live stays and is stepped over.
+//! mark of the trace, where what is still live stays and is stepped over. Blocks may be
+//! slid down by a wrapper, which gives back what was set aside.
 
 use serde::Deserialize;
 
-use super::Policy;
+use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
@@ -176,7 +177,22 @@ impl Policy for Bump {
     }
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        self.hole.map_or(0, |hole| space.bytes(hole))
+        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
+        let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);
+        largest_bytes - largest_bytes % self.spec.alignment
+    }
+
+    fn motion(&self) -> Motion {
+        Motion::Slide
+    }
+
+    fn forget(&mut self, free: BlockId, _: &Space) {
+        self.hole = self.hole.filter(|hole| *hole != free);
+    }
+
+    fn learn(&mut self, free: BlockId, space: &Space) {
+        let lower = |hole: &BlockId| space.base(*hole) < space.base(free);
+        self.hole = self.hole.filter(lower).or(Some(free));
     }
 
     fn mark(&mut self, _: u32, space: &mut Space) {

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::{
-    Policy, PolicyError, best_fit, bump, first_fit, growing, hybrid, next_fit, size_class,
-    stream_first_fit, uniform, worst_fit,
+    Policy, PolicyError, best_fit, buddy, bump, compaction, first_fit, growing, hybrid, next_fit,
+    pytorch, size_class, stream_first_fit, tlsf, uniform, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -36,6 +36,15 @@ pub enum Spec {
     Hybrid(hybrid::Spec),
     /// First fit that orders streams.
     StreamFirstFit(stream_first_fit::Spec),
+    /// Powers of two, halved and joined.
+    Buddy(buddy::Spec),
+    /// Two-level segregated fit.
+    Tlsf(tlsf::Spec),
+    /// Moves the blocks of another policy together.
+    Compaction(compaction::Spec),
+    /// PyTorch's caching allocator.
+    #[serde(rename = "pytorch")]
+    PyTorch(pytorch::Spec),
 }
 
 impl Spec {
@@ -63,6 +72,13 @@ impl Spec {
             Spec::StreamFirstFit(spec) => {
                 Box::new(stream_first_fit::StreamFirstFit::new(spec.clone()))
             }
+            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())?),
+            Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
+            Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
+                spec.clone(),
+                inner(&spec.over)?,
+            )?),
+            Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }
 
@@ -73,7 +89,12 @@ impl Spec {
         algorithm: &str,
         text: &str,
     ) -> Option<Result<Vec<(String, Value)>, String>> {
-        let _ = (algorithm, text);
-        None
+        if algorithm != "pytorch" || !text.contains(':') {
+            return None;
+        }
+        Some(Ok(vec![(
+            "conf".to_owned(),
+            Value::String(text.to_owned()),
+        )]))
     }
 }
