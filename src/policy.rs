@@ -13,14 +13,19 @@ pub mod bump;
 pub mod compaction;
 pub mod first_fit;
 pub mod fit;
+pub mod growing;
 #[cfg(test)]
 mod hand;
 pub mod holes;
+pub mod hybrid;
 pub mod index;
 pub mod next_fit;
 pub mod registry;
+pub mod size_class;
 pub mod spec;
+pub mod stream_first_fit;
 pub mod tlsf;
+pub mod uniform;
 pub mod worst_fit;
 
 pub use registry::{PolicyError, Registry};

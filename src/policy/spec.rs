@@ -4,7 +4,8 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::{
-    Policy, PolicyError, best_fit, buddy, bump, compaction, first_fit, next_fit, tlsf, worst_fit,
+    Policy, PolicyError, best_fit, buddy, bump, compaction, first_fit, growing, hybrid, next_fit,
+    size_class, stream_first_fit, tlsf, uniform, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -25,6 +26,16 @@ pub enum Spec {
     BestFit(best_fit::Spec),
     /// The largest hole.
     WorstFit(worst_fit::Spec),
+    /// Free blocks serve their own size class only.
+    SizeClass(size_class::Spec),
+    /// Sizes rounded to multiples of one size.
+    Uniform(uniform::Spec),
+    /// A pool that takes memory when it runs short.
+    Growing(growing::Spec),
+    /// Small and large requests apart.
+    Hybrid(hybrid::Spec),
+    /// First fit that orders streams.
+    StreamFirstFit(stream_first_fit::Spec),
     /// Powers of two, halved and joined.
     Buddy(buddy::Spec),
     /// Two-level segregated fit.
@@ -45,6 +56,19 @@ impl Spec {
             Spec::NextFit(spec) => Box::new(next_fit::NextFit::new(spec.clone())),
             Spec::BestFit(spec) => Box::new(best_fit::BestFit::new(spec.clone())),
             Spec::WorstFit(spec) => Box::new(worst_fit::WorstFit::new(spec.clone())),
+            Spec::SizeClass(spec) => Box::new(size_class::SizeClass::new(spec.clone())?),
+            Spec::Uniform(spec) => {
+                Box::new(uniform::Uniform::new(spec.clone(), inner(&spec.over)?)?)
+            }
+            Spec::Growing(spec) => Box::new(growing::Growing::new(spec.clone())),
+            Spec::Hybrid(spec) => Box::new(hybrid::Hybrid::new(
+                spec.clone(),
+                inner(&spec.small)?,
+                inner(&spec.large)?,
+            )?),
+            Spec::StreamFirstFit(spec) => {
+                Box::new(stream_first_fit::StreamFirstFit::new(spec.clone()))
+            }
             Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
