@@ -6,8 +6,14 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> statistics -> plots, report.
 
+pub mod bound;
+pub mod cli;
 pub mod conformance;
+pub mod experiment;
+pub mod fidelity;
+pub mod files;
 pub mod observe;
+pub mod plot;
 pub mod policy;
 pub mod replay;
 pub mod space;

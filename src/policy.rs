@@ -20,6 +20,7 @@ pub mod holes;
 pub mod hybrid;
 pub mod index;
 pub mod next_fit;
+pub mod pytorch;
 pub mod registry;
 pub mod size_class;
 pub mod spec;
@@ -28,11 +29,12 @@ pub mod tlsf;
 pub mod uniform;
 pub mod worst_fit;
 
-pub use registry::{PolicyError, Registry};
+pub use registry::{Chosen, PolicyError, Registry};
 pub use spec::Spec;
 
 use crate::space::{BlockId, OutOfMemory, Request, Space};
-use crate::trace::{PoolId, PoolStep, StreamId};
+use crate::trace::truth::TruthSegment;
+use crate::trace::{PoolId, PoolStep, Slot, StreamId};
 
 /// How the blocks of a policy may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +164,22 @@ pub trait Policy: Send {
     /// A free block lies where a wrapper left it: take it into the index.
     fn learn(&mut self, free: BlockId, space: &Space) {
         let _ = (free, space);
+    }
+
+    /// Rebuilds what was there before a recording began, at its recorded addresses: the
+    /// blocks of the live slots. `None` where the policy cannot.
+    fn adopt(
+        &mut self,
+        segments: &[TruthSegment],
+        space: &mut Space,
+    ) -> Option<Vec<(Slot, BlockId)>> {
+        let _ = (segments, space);
+        None
+    }
+
+    /// The statistics that the modelled allocator keeps, by its own names.
+    fn statistics(&self) -> Vec<(String, i64)> {
+        Vec::new()
     }
 
     /// What this kind of policy counts besides the Space's sums.

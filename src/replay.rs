@@ -3,8 +3,11 @@
 //! A replay holds one policy. Events are fed in batches, so that one read of a trace
 //! can feed many replays and a long trace need not be held.
 
+use std::collections::HashMap;
+
 use crate::policy::Policy;
 use crate::space::{BlockId, OutOfMemory, Request, Space, SpaceConfig, State};
+use crate::trace::truth::TruthSegment;
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
 
 /// What an event came to.
@@ -17,6 +20,8 @@ pub enum Outcome {
     ServedInstant {
         /// Address it had.
         address: u64,
+        /// Bytes of the block.
+        bytes: u64,
     },
     /// The request was not served.
     Failed(OutOfMemory),
@@ -104,6 +109,9 @@ pub struct Moment<'a> {
     pub totals: &'a Totals,
     /// Largest Free block, bytes.
     pub largest_free_bytes: u64,
+    /// What the policy holds of the card, bytes: reserved, or what lies below the
+    /// high-water mark where it took its whole capacity at the start.
+    pub footprint_bytes: u64,
 }
 
 /// Looks on; sees every event once, after it happened.
@@ -230,8 +238,49 @@ impl Replay {
                 space: &self.space,
                 totals: &self.totals,
                 largest_free_bytes,
+                footprint_bytes: self.footprint_bytes(),
             });
         }
+    }
+
+    /// Tells the raw handles of the trace's streams, which some allocators order by.
+    pub fn name_streams(&mut self, handles: &[u64]) {
+        self.space.name_streams(handles);
+    }
+
+    /// Takes over what was there before a recording began; false where the policy
+    /// cannot. `requested_bytes` of the live slots are taken from the blocks.
+    pub fn adopt(&mut self, segments: &[TruthSegment]) -> bool {
+        let Some(placed) = self.policy.adopt(segments, &mut self.space) else {
+            return false;
+        };
+        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
+        let mut asked: HashMap<Slot, u64> = HashMap::new();
+        asked.extend(blocks.filter_map(|block| Some((block.slot?, block.requested_bytes))));
+        for (slot, block) in placed {
+            let at = slot as usize;
+            if at >= self.slots.len() {
+                self.slots.resize(
+                    at + 1,
+                    Held {
+                        requested_bytes: 0,
+                        block: EMPTY,
+                    },
+                );
+            }
+            let requested_bytes = asked.get(&slot).copied().unwrap_or(0);
+            self.slots[at] = Held {
+                requested_bytes,
+                block: block.0,
+            };
+            self.totals.requested_bytes += requested_bytes;
+        }
+        true
+    }
+
+    /// The recorded driver addresses of the event to come.
+    pub fn feed_addresses(&mut self, maps: &[u64], reserves: &[u64]) {
+        self.space.driver_mut().feed(maps, reserves);
     }
 
     /// The Space as it is now.
@@ -259,6 +308,17 @@ impl Replay {
             self.policy.largest_free(&self.space).unwrap_or(0)
         } else {
             self.space.tracked_largest()
+        }
+    }
+
+    /// What the policy holds of the card now, in bytes.
+    #[must_use]
+    pub fn footprint_bytes(&self) -> u64 {
+        let counters = self.space.counters();
+        if self.takes_all {
+            counters.high_bytes
+        } else {
+            counters.reserved_bytes
         }
     }
 
@@ -442,12 +502,12 @@ impl Replay {
         let Outcome::Served(block) = outcome else {
             return outcome;
         };
-        let address = self.space.base(block);
+        let (address, bytes) = (self.space.base(block), self.space.bytes(block));
         self.policy
             .free(block, request.stream, false, &mut self.space);
         self.totals.instants += 1;
         self.totals.first_instant.get_or_insert(self.totals.events);
-        Outcome::ServedInstant { address }
+        Outcome::ServedInstant { address, bytes }
     }
 
     fn free(&mut self, slot: Slot, stream: StreamId, deferred: bool) -> Outcome {

@@ -10,6 +10,7 @@
 //! The driver lives inside: where addresses come from ([`driver`]), what its calls
 //! cost ([`device`]), and how many pages are taken.
 
+mod clocks;
 pub mod device;
 pub mod driver;
 mod largest;
@@ -24,8 +25,9 @@ mod tiling;
 
 use std::sync::Arc;
 
+pub use clocks::Clocks;
 pub use device::Device;
-pub use driver::{AddressOrder, Driver};
+pub use driver::{AddressOrder, Bench, Driver};
 pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
@@ -157,8 +159,12 @@ impl OutOfMemory {
 pub struct Counters {
     /// Mapped from the driver.
     pub reserved_bytes: u64,
+    /// Peak of `reserved_bytes`, also within an event.
+    pub peak_reserved_bytes: u64,
     /// Used blocks.
     pub used_bytes: u64,
+    /// Peak of `used_bytes`, also within an event.
+    pub peak_used_bytes: u64,
     /// Free blocks.
     pub free_bytes: u64,
     /// Pending blocks.
@@ -179,6 +185,8 @@ pub struct Counters {
     pub driver_calls: u64,
     /// Segments mapped or reservations made so far.
     pub segments_made: u64,
+    /// Segments given back to the driver so far, which waits for the device to do so.
+    pub segments_given_back: u64,
     /// Blocks moved.
     pub moves: u64,
     /// Bytes moved.
@@ -247,6 +255,7 @@ pub struct Space {
     now_ns: u64,
     event: u64,
     paused_until_ns: u64,
+    stream_handles: Vec<u64>,
 }
 
 impl Space {
@@ -271,8 +280,24 @@ impl Space {
             now_ns: 0,
             event: 0,
             paused_until_ns: 0,
+            stream_handles: Vec::new(),
             device: config.device,
         }
+    }
+
+    /// Tells the raw handles of the streams, which some allocators order by.
+    pub fn name_streams(&mut self, handles: &[u64]) {
+        self.stream_handles = handles.to_vec();
+    }
+
+    /// The raw handle of a stream; its number where none was told.
+    #[must_use]
+    pub fn stream_handle(&self, stream: crate::trace::StreamId) -> u64 {
+        let at = usize::from(stream);
+        self.stream_handles
+            .get(at)
+            .copied()
+            .unwrap_or(u64::from(stream))
     }
 
     /// The sums of the moment.

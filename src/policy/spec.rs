@@ -5,7 +5,7 @@ use toml::Value;
 
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, first_fit, growing, hybrid, next_fit,
-    size_class, stream_first_fit, tlsf, uniform, worst_fit,
+    pytorch, size_class, stream_first_fit, tlsf, uniform, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -42,6 +42,9 @@ pub enum Spec {
     Tlsf(tlsf::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
+    /// PyTorch's caching allocator.
+    #[serde(rename = "pytorch")]
+    PyTorch(pytorch::Spec),
 }
 
 impl Spec {
@@ -75,6 +78,7 @@ impl Spec {
                 spec.clone(),
                 inner(&spec.over)?,
             )?),
+            Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }
 
@@ -85,7 +89,12 @@ impl Spec {
         algorithm: &str,
         text: &str,
     ) -> Option<Result<Vec<(String, Value)>, String>> {
-        let _ = (algorithm, text);
-        None
+        if algorithm != "pytorch" || !text.contains(':') {
+            return None;
+        }
+        Some(Ok(vec![(
+            "conf".to_owned(),
+            Value::String(text.to_owned()),
+        )]))
     }
 }

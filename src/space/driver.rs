@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::Device;
+use crate::units::GIB;
 
 /// Which addresses the driver gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +19,40 @@ pub enum AddressOrder {
     BottomUp,
     /// New chunks in an order shuffled by a seed: to see whether a result hangs on it.
     Shuffled(u64),
-    /// The addresses of a recording, one for each mapping, in order.
-    Recorded(VecDeque<u64>),
+    /// The addresses of a recording, fed one by one; top down where it has none.
+    Recorded,
+    /// A simulated driver as test benches have one: no address is given twice.
+    Bench(Bench),
+}
+
+/// A simulated driver that counts on from where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bench {
+    /// Where mappings begin (or end, when they go down).
+    pub from: u64,
+    /// Each mapping lies below the last one.
+    pub down: bool,
+    /// Bytes left out between mappings.
+    pub gap_bytes: u64,
+    /// Where reservations begin; each goes on at a whole GiB behind a GiB of distance.
+    pub reserve_from: u64,
+}
+
+impl Bench {
+    fn take(&mut self, bytes: u64) -> u64 {
+        if self.down {
+            self.from -= bytes + self.gap_bytes;
+            return self.from + self.gap_bytes;
+        }
+        self.from += bytes + self.gap_bytes;
+        self.from - bytes - self.gap_bytes
+    }
+
+    fn reserve(&mut self, bytes: u64) -> u64 {
+        let base = self.reserve_from;
+        self.reserve_from += bytes.next_multiple_of(GIB) + GIB;
+        base
+    }
 }
 
 /// Where the driver's chunks begin when they come from the top down.
@@ -42,6 +75,10 @@ pub struct Driver {
     top: u64,
     reserved: u64,
     chunks: u64,
+    /// Recorded addresses of the mappings to come.
+    fed_maps: VecDeque<u64>,
+    /// Recorded addresses of the reservations to come.
+    fed_reserves: VecDeque<u64>,
     /// Holes of the chunks taken so far, by address.
     holes: BTreeMap<u64, u64>,
     /// How many live ranges touch a page that none of them fills.
@@ -57,27 +94,27 @@ impl Driver {
             top: TOP,
             reserved: RESERVED_FROM,
             chunks: 0,
+            fed_maps: VecDeque::new(),
+            fed_reserves: VecDeque::new(),
             holes: BTreeMap::new(),
             shared: HashMap::new(),
         }
     }
 
-    /// Feeds one more recorded address, for the next mapping.
-    ///
-    /// # Panics
-    /// If the driver does not replay recorded addresses.
-    pub fn feed(&mut self, address: u64) {
-        let AddressOrder::Recorded(queue) = &mut self.order else {
-            panic!("feeding an address to a driver that makes its own");
-        };
-        queue.push_back(address);
+    /// The recorded addresses of the mappings and reservations of the event to come.
+    pub fn feed(&mut self, maps: &[u64], reserves: &[u64]) {
+        self.fed_maps.clear();
+        self.fed_maps.extend(maps);
+        self.fed_reserves.clear();
+        self.fed_reserves.extend(reserves);
     }
 
     pub(super) fn take(&mut self, bytes: u64) -> u64 {
-        if let AddressOrder::Recorded(queue) = &mut self.order
-            && let Some(address) = queue.pop_front()
-        {
+        if let Some(address) = self.fed_maps.pop_front() {
             return address;
+        }
+        if let AddressOrder::Bench(bench) = &mut self.order {
+            return bench.take(bytes);
         }
         if self.page_bytes == 1 {
             let base = self.bottom;
@@ -114,7 +151,7 @@ impl Driver {
         let up = match self.order {
             AddressOrder::BottomUp => true,
             AddressOrder::Shuffled(seed) => scramble(seed ^ self.chunks) & 1 == 1,
-            AddressOrder::TopDown | AddressOrder::Recorded(_) => false,
+            AddressOrder::TopDown | AddressOrder::Recorded | AddressOrder::Bench(_) => false,
         };
         if up {
             self.bottom += bytes;
@@ -126,7 +163,8 @@ impl Driver {
     }
 
     pub(super) fn give(&mut self, base: u64, bytes: u64) {
-        if self.page_bytes == 1 || matches!(self.order, AddressOrder::Recorded(_)) {
+        let fixed = matches!(self.order, AddressOrder::Recorded | AddressOrder::Bench(_));
+        if self.page_bytes == 1 || fixed {
             return;
         }
         let step = if bytes <= SHARED_UP_TO_BYTES {
@@ -147,10 +185,11 @@ impl Driver {
     }
 
     pub(super) fn reserve(&mut self, bytes: u64) -> u64 {
-        if let AddressOrder::Recorded(queue) = &mut self.order
-            && let Some(address) = queue.pop_front()
-        {
+        if let Some(address) = self.fed_reserves.pop_front() {
             return address;
+        }
+        if let AddressOrder::Bench(bench) = &mut self.order {
+            return bench.reserve(bytes);
         }
         let base = self.reserved;
         self.reserved += bytes.next_multiple_of(CHUNK_BYTES);

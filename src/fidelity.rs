@@ -1,0 +1,378 @@
+//! A model against a recording, event by event: addresses, segments, failures, the end.
+//!
+//! Only what a model cannot know is fed from the recording: the driver's addresses, the
+//! ends of delayed frees and the moments of emptied caches (both are events of the
+//! trace). Everything else is predicted and compared.
+
+use serde::Serialize;
+
+use crate::policy::Policy;
+use crate::replay::{Moment, Observer, Outcome, Replay};
+use crate::space::{BlockId, Space, SpaceConfig, State, StepKind};
+use crate::trace::truth::{TruthEntry, TruthKind, TruthSegment, TruthState};
+use crate::trace::{Trace, Truth};
+
+/// One row a recording; names as in csv and JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+#[allow(
+    missing_docs,
+    reason = "each column is defined once, in docs/metrics.md"
+)]
+pub struct FidelityRow {
+    pub recording: String,
+    pub policy: String,
+    pub allocations: u64,
+    pub addresses_matched: u64,
+    pub segments: u64,
+    pub segments_matched: u64,
+    pub failures: u64,
+    pub failures_matched: u64,
+    pub peak_reserved_bytes: u64,
+    pub recorded_peak_reserved_bytes: u64,
+    pub first_divergence: Option<String>,
+    pub final_blocks: u64,
+    pub final_blocks_matched: u64,
+    pub driver_addresses_fed: u64,
+    pub completions_fed: u64,
+    pub trims_fed: u64,
+    pub served_instead: u64,
+}
+
+impl FidelityRow {
+    /// Whether the model met everything that the recording shows.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        self.first_divergence.is_none()
+    }
+}
+
+/// Why a recording could not be checked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FidelityError {
+    /// The trace carries no recorded truth.
+    #[error(
+        "trace '{0}' holds no recorded addresses; give the recording itself (a PyTorch snapshot, \
+         a log of RMM, a csv with addresses), or a .vlt made from it"
+    )]
+    NoTruth(String),
+    /// The policy cannot take over a state that it did not make.
+    #[error(
+        "recording '{0}' begins in the middle of a run, and this policy cannot take over what was \
+         there; record from the start of the program"
+    )]
+    NoAdoption(String),
+    /// The policy could not start.
+    #[error("the policy could not take the {0} bytes that it starts with")]
+    NoStart(u64),
+}
+
+/// The result of a check: its row, and the model at the end.
+pub struct Checked {
+    /// The row.
+    pub row: FidelityRow,
+    /// The replay after the last event.
+    pub replay: Replay,
+}
+
+/// Replays the requests of `trace` through `policy` and compares with what it recorded.
+///
+/// # Errors
+/// [`FidelityError`].
+///
+/// # Panics
+/// If the policy breaks a rule of the Space.
+pub fn check(
+    trace: &Trace,
+    label: &str,
+    policy: Box<dyn Policy>,
+    config: SpaceConfig,
+) -> Result<Checked, FidelityError> {
+    let truth = trace
+        .truth
+        .as_deref()
+        .ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
+    let config = SpaceConfig {
+        record_steps: true,
+        ..config
+    };
+    let mut replay = Replay::new(policy, config)
+        .map_err(|shortage| FidelityError::NoStart(shortage.wanted_bytes))?;
+    replay.name_streams(&trace.streams);
+    let mut judge = Judge::new(trace, truth, label);
+    if !truth.initial.is_empty() && !replay.adopt(&truth.initial) {
+        return Err(FidelityError::NoAdoption(trace.name.clone()));
+    }
+    let mut entries = Facts {
+        entries: &truth.entries,
+        at: 0,
+    };
+    for index in trace.initial_events..trace.events.len() {
+        let facts = entries.of(index as u32);
+        let addresses = |kind: TruthKind| -> Vec<u64> {
+            facts
+                .iter()
+                .filter(|fact| fact.kind == kind)
+                .map(|fact| fact.address)
+                .collect()
+        };
+        let (maps, reserves) = (
+            addresses(TruthKind::SegmentAlloc),
+            addresses(TruthKind::SegmentMap),
+        );
+        judge.row.driver_addresses_fed += maps.len() as u64;
+        replay.feed_addresses(&maps, &reserves);
+        judge.facts = facts;
+        judge.index = index;
+        let time = [trace.time_ns(index)];
+        replay.feed(&trace.events[index..=index], &time, &mut judge);
+    }
+    judge.finish(&replay);
+    Ok(Checked {
+        row: judge.row,
+        replay,
+    })
+}
+
+/// The recorded facts, handed out event by event.
+struct Facts<'a> {
+    entries: &'a [TruthEntry],
+    at: usize,
+}
+
+impl<'a> Facts<'a> {
+    fn of(&mut self, event: u32) -> &'a [TruthEntry] {
+        let from = self.at + self.entries[self.at..].partition_point(|fact| fact.event < event);
+        self.at = from + self.entries[from..].partition_point(|fact| fact.event == event);
+        &self.entries[from..self.at]
+    }
+}
+
+/// Compares each moment with the facts of its event.
+struct Judge<'a> {
+    truth: &'a Truth,
+    row: FidelityRow,
+    facts: &'a [TruthEntry],
+    index: usize,
+}
+
+impl<'a> Judge<'a> {
+    fn new(trace: &Trace, truth: &'a Truth, label: &str) -> Self {
+        let row = FidelityRow {
+            recording: trace.name.clone(),
+            policy: label.to_owned(),
+            recorded_peak_reserved_bytes: recorded_peak_bytes(truth),
+            ..FidelityRow::default()
+        };
+        Judge {
+            truth,
+            row,
+            facts: &[],
+            index: 0,
+        }
+    }
+
+    fn diverge(&mut self, what: String) {
+        if self.row.first_divergence.is_none() {
+            self.row.first_divergence = Some(format!("event {}: {what}", self.index));
+        }
+    }
+
+    fn address(&mut self, fact: &TruthEntry, moment: &Moment<'_>) {
+        self.row.allocations += 1;
+        match moment.outcome {
+            Outcome::Served(block) if moment.space.base(block) == fact.address => {
+                self.row.addresses_matched += 1;
+            }
+            Outcome::Served(block) => self.diverge(format!(
+                "{} bytes at 0x{:x}, recorded at 0x{:x}",
+                fact.bytes,
+                moment.space.base(block),
+                fact.address
+            )),
+            _ => self.diverge(format!(
+                "{} bytes not served, recorded at 0x{:x}",
+                fact.bytes, fact.address
+            )),
+        }
+    }
+
+    fn failure(&mut self, fact: &TruthEntry, moment: &Moment<'_>) {
+        self.row.failures += 1;
+        match moment.outcome {
+            Outcome::Failed(shortage) if shortage.wanted_bytes == fact.bytes => {
+                self.row.failures_matched += 1;
+            }
+            Outcome::Failed(shortage) => self.diverge(format!(
+                "a failure of {} bytes, recorded as one of {}",
+                shortage.wanted_bytes, fact.bytes
+            )),
+            _ => {
+                self.row.served_instead += 1;
+                self.diverge(format!(
+                    "{} bytes served, recorded as a failure",
+                    fact.bytes
+                ));
+            }
+        }
+    }
+
+    /// Segment events of one event: growth in order, releases as a set (the order of
+    /// releases hangs on hash maps of the real allocator).
+    fn segments(&mut self, moment: &Moment<'_>) {
+        let recorded = recorded_changes(self.facts);
+        let made = made_changes(moment.space);
+        if recorded.is_empty() && made.is_empty() {
+            return;
+        }
+        self.row.segments += recorded.len() as u64;
+        let matched = recorded
+            .iter()
+            .filter(|change| made.contains(change))
+            .count();
+        self.row.segments_matched += matched as u64;
+        if recorded != made {
+            self.diverge(format!("driver calls {made:x?}, recorded {recorded:x?}"));
+        }
+    }
+
+    fn finish(&mut self, replay: &Replay) {
+        self.row.peak_reserved_bytes = replay.space().counters().peak_reserved_bytes;
+        self.index += 1;
+        let made = final_blocks(replay.space());
+        for segment in &self.truth.last {
+            for block in recorded_blocks(segment) {
+                self.row.final_blocks += 1;
+                if made.binary_search(&block).is_ok() {
+                    self.row.final_blocks_matched += 1;
+                } else {
+                    self.diverge(format!("the last state has no block {block:x?}"));
+                }
+            }
+        }
+        if self.row.peak_reserved_bytes != self.row.recorded_peak_reserved_bytes {
+            self.diverge(format!(
+                "peak reserved {}, recorded {}",
+                self.row.peak_reserved_bytes, self.row.recorded_peak_reserved_bytes
+            ));
+        }
+    }
+}
+
+impl Observer for Judge<'_> {
+    fn see(&mut self, moment: &Moment<'_>) {
+        match moment.event {
+            crate::trace::Event::Complete { .. } => self.row.completions_fed += 1,
+            crate::trace::Event::Trim => self.row.trims_fed += 1,
+            _ => {}
+        }
+        self.segments(moment);
+        for fact in self.facts {
+            match fact.kind {
+                TruthKind::Alloc => self.address(fact, moment),
+                TruthKind::Oom => self.failure(fact, moment),
+                TruthKind::LargestFreeAfter if fact.bytes != moment.largest_free_bytes => {
+                    let made = moment.largest_free_bytes;
+                    self.diverge(format!("largest free {made}, recorded {}", fact.bytes));
+                }
+                TruthKind::UsedAfter | TruthKind::ReservedAfter => self.sums(fact, moment),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Judge<'_> {
+    fn sums(&mut self, fact: &TruthEntry, moment: &Moment<'_>) {
+        let counters = moment.space.counters();
+        let (name, made) = match fact.kind {
+            TruthKind::UsedAfter => ("used", counters.used_bytes),
+            _ => ("reserved", counters.reserved_bytes),
+        };
+        if made != fact.bytes {
+            self.diverge(format!("{name} {made} bytes, recorded {}", fact.bytes));
+        }
+    }
+}
+
+/// A change of what is mapped: kind, address and bytes. Releases come first, by address.
+type Change = (u8, u64, u64);
+
+fn ordered(changes: impl Iterator<Item = Change>) -> Vec<Change> {
+    let (mut given, taken): (Vec<Change>, Vec<Change>) = changes.partition(|change| change.0 < 2);
+    given.sort_unstable();
+    given.extend(taken);
+    given
+}
+
+fn recorded_changes(facts: &[TruthEntry]) -> Vec<Change> {
+    ordered(facts.iter().filter_map(|fact| {
+        let kind = match fact.kind {
+            TruthKind::SegmentFree => 0,
+            TruthKind::SegmentUnmap => 1,
+            TruthKind::SegmentAlloc => 2,
+            TruthKind::SegmentMap => 3,
+            _ => return None,
+        };
+        Some((kind, fact.address, fact.bytes))
+    }))
+}
+
+fn made_changes(space: &Space) -> Vec<Change> {
+    ordered(space.steps().iter().filter_map(|step| {
+        let kind = match step.kind {
+            StepKind::Unmap(_) => 0,
+            StepKind::Unback(_) => 1,
+            StepKind::Map(_) => 2,
+            StepKind::Back(_) => 3,
+            _ => return None,
+        };
+        Some((kind, step.address, step.bytes))
+    }))
+}
+
+/// Peak of the running sum of segment bytes.
+fn recorded_peak_bytes(truth: &Truth) -> u64 {
+    let mut reserved: u64 = truth.initial.iter().map(|segment| segment.bytes).sum();
+    let mut peak = reserved;
+    for fact in &truth.entries {
+        match fact.kind {
+            TruthKind::SegmentAlloc | TruthKind::SegmentMap => reserved += fact.bytes,
+            TruthKind::SegmentFree | TruthKind::SegmentUnmap => {
+                reserved = reserved.saturating_sub(fact.bytes);
+            }
+            TruthKind::ReservedAfter => peak = peak.max(fact.bytes),
+            _ => {}
+        }
+        peak = peak.max(reserved);
+    }
+    peak
+}
+
+/// Address, bytes and state of a block at the end; 0 free, 1 used, 2 pending.
+type LastBlock = (u64, u64, u8);
+
+fn final_blocks(space: &Space) -> Vec<LastBlock> {
+    let shown = |block: BlockId| {
+        let state = match space.state(block) {
+            State::Free => 0,
+            State::Used => 1,
+            State::Pending => 2,
+            State::Unmapped | State::Retired => return None,
+        };
+        Some((space.base(block), space.bytes(block), state))
+    };
+    let mut blocks: Vec<LastBlock> = space.walk().filter_map(shown).collect();
+    blocks.sort_unstable();
+    blocks
+}
+
+fn recorded_blocks(segment: &TruthSegment) -> impl Iterator<Item = LastBlock> + '_ {
+    segment.blocks.iter().map(|block| {
+        let state = match block.state {
+            TruthState::Inactive => 0,
+            TruthState::Active => 1,
+            TruthState::Pending => 2,
+        };
+        (block.address, block.bytes, state)
+    })
+}
