@@ -9,6 +9,7 @@ use clap::Args;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::CliError;
 use super::args::{CardArgs, JobsArgs, OpenArgs};
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
