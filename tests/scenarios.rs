@@ -67,13 +67,7 @@ const POLICIES: &[(&str, &str)] = &[
 ];
 
 /// Rows whose policy is not part of the crate yet.
-const MISSING: &[&str] = &[
-    "buddy",
-    "tlsf",
-    "first-fit+compaction",
-    "first-fit, compact on request",
-    "vm-stitch",
-];
+const MISSING: &[&str] = &["vm-stitch"];
 
 #[derive(Deserialize)]
 struct Scenario {
