@@ -139,6 +139,9 @@ fn busy() -> Trace {
             script.0.complete(pending.remove(0));
         }
     }
+    // Completions just before a failure belong to the failing call, as PyTorch waits for
+    // all of them there: the importer puts them behind it.
+    script.alloc(999, 100);
     script.0.attempt(
         1000,
         Ask {
@@ -160,7 +163,9 @@ fn a_run_is_imported_again_as_the_trace_it_replayed() {
     let again = pytorch::import(&read, "run.pickle", "run", options).expect("a snapshot");
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].initial_events, 0);
-    assert_eq!(again[0].events, trace.events);
+    let differs = again[0].events.iter().zip(&trace.events).find(|(a, b)| a != b);
+    assert_eq!(differs, None);
+    assert_eq!(again[0].events.len(), trace.events.len());
     assert_eq!(again[0].times_ns, trace.times_ns);
     assert_eq!(
         (&again[0].tags, &again[0].streams),
