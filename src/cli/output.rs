@@ -148,7 +148,9 @@ impl Output {
 /// An error in lines that a log and a grep can take.
 fn plain(error: &CliError) -> String {
     use miette::Diagnostic as _;
-    let help = error.help().map_or(String::new(), |help| format!("\nhelp: {help}"));
+    let help = error
+        .help()
+        .map_or(String::new(), |help| format!("\nhelp: {help}"));
     format!("error: {error}{help}")
 }
 
