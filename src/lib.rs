@@ -15,3 +15,4 @@ pub mod replay;
 pub mod space;
 pub mod trace;
 pub mod units;
+pub mod whatif;
