@@ -6,6 +6,10 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> statistics -> plots, report.
 
+pub mod bound;
+pub mod cli;
+pub mod conformance;
+pub mod experiment;
 pub mod fidelity;
 pub mod files;
 pub mod observe;

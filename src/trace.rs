@@ -11,6 +11,7 @@ pub mod builder;
 pub mod check;
 pub mod csv;
 pub mod error;
+pub mod keys;
 pub mod minimalloc;
 pub mod open;
 pub mod pickle;

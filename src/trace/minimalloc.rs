@@ -4,11 +4,15 @@
 //! `end` for `upper`, but inclusive, so that 1 is added; `buffer` and `buffer_id` for
 //! `id`. At one tick frees come before requests, as half-open lifetimes say.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Write};
 
 use super::builder::Ask;
-use super::text::{self, Columns, Keys, Lines, Row, Source};
+use super::keys::Keys;
+use super::text::{self, Columns, Lines, Row, Source};
 use super::truth::{TruthEntry, TruthKind};
 use super::{Event, Note, Trace, TraceBuilder, TraceError, Truth};
 
@@ -237,163 +241,107 @@ fn report(trace: &mut Trace, lost: &Lost, columns: &Columns) {
     }
 }
 
+/// The lifetimes of a trace on the clock of its event numbers; a key is the number of
+/// the request.
+#[derive(Default)]
+struct Lifetimes {
+    rows: Vec<Buffer>,
+    attempts: u64,
+    empty: u64,
+    other: u64,
+}
+
+impl Lifetimes {
+    fn of(trace: &Trace) -> Self {
+        let mut found = Lifetimes::default();
+        let mut holder = vec![usize::MAX; trace.slots as usize];
+        let mut key = 0;
+        for (event, at) in trace.events.iter().zip(0u64..) {
+            match *event {
+                Event::Alloc {
+                    slot,
+                    bytes,
+                    align_log2,
+                    ..
+                } => {
+                    holder[slot as usize] = if bytes == 0 {
+                        usize::MAX
+                    } else {
+                        found.rows.len()
+                    };
+                    found.empty += u64::from(bytes == 0);
+                    if bytes > 0 {
+                        let (lower, upper, offset) = (at, trace.events.len() as u64, None);
+                        found.rows.push(Buffer {
+                            key,
+                            lower,
+                            upper,
+                            bytes,
+                            align_log2,
+                            offset,
+                        });
+                    }
+                    key += 1;
+                }
+                Event::Attempt { .. } => {
+                    found.attempts += 1;
+                    key += 1;
+                }
+                Event::Free { slot, .. } => {
+                    if let Some(row) = found.rows.get_mut(holder[slot as usize]) {
+                        row.upper = at;
+                    }
+                }
+                _ => found.other += 1,
+            }
+        }
+        found
+    }
+
+    /// Whether the trace's own names can stand in the id column: all different, none
+    /// in need of quotes.
+    fn have_names(&self, trace: &Trace) -> bool {
+        let mut seen = HashSet::new();
+        self.rows.iter().all(|row| {
+            let name = trace.ids.name(row.key as usize);
+            !name.contains([',', '"', '\n', '\r']) && name.trim() == name && seen.insert(name)
+        })
+    }
+}
+
 /// Writes the lifetimes of a trace, on the clock of its event numbers, and tells what
 /// the format cannot hold.
 ///
 /// # Errors
 /// What `out` says.
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Vec<Note>> {
-    let mut rows: Vec<Buffer> = Vec::new();
-    let mut holder = vec![usize::MAX; trace.slots as usize];
-    let (mut ordinal, mut attempts, mut empty) = (0, 0, 0);
-    let end = trace.events.len() as u64;
-    for (at, event) in trace.events.iter().enumerate() {
-        match *event {
-            Event::Alloc {
-                slot,
-                bytes,
-                align_log2,
-                ..
-            } => {
-                let key = ordinal;
-                ordinal += 1;
-                holder[slot as usize] = usize::MAX;
-                if bytes == 0 {
-                    empty += 1;
-                    continue;
-                }
-                holder[slot as usize] = rows.len();
-                let (lower, upper, offset) = (at as u64, end, None);
-                rows.push(Buffer {
-                    key,
-                    lower,
-                    upper,
-                    bytes,
-                    align_log2,
-                    offset,
-                });
-            }
-            Event::Attempt { .. } => {
-                ordinal += 1;
-                attempts += 1;
-            }
-            Event::Free { slot, .. } => {
-                if let Some(row) = rows.get_mut(holder[slot as usize]) {
-                    row.upper = at as u64;
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut seen = HashSet::new();
-    let is_plain = |name: &String| !name.contains([',', '"', '\n', '\r']);
-    let names_differ = rows.iter().all(|row| {
-        let name = trace.ids.name(row.key as usize);
-        is_plain(&name) && seen.insert(name)
-    });
+    let found = Lifetimes::of(trace);
+    let have_names = found.have_names(trace);
     writeln!(out, "id,lower,upper,size,alignment")?;
-    for Buffer {
-        key,
-        lower,
-        upper,
-        bytes,
-        align_log2,
-        ..
-    } in &rows
-    {
-        let name = if names_differ {
-            trace.ids.name(*key as usize)
+    for row in &found.rows {
+        let name = if have_names {
+            trace.ids.name(row.key as usize)
         } else {
-            key.to_string()
+            row.key.to_string()
         };
+        let Buffer {
+            lower,
+            upper,
+            bytes,
+            align_log2,
+            ..
+        } = row;
         writeln!(out, "{name},{lower},{upper},{bytes},{}", 1u64 << align_log2)?;
     }
-    let lifetimes = 2 * rows.len() as u64;
     let mut report = super::ImportReport::default();
     report.note(
-        attempts,
+        found.attempts,
         "requests failed when they were recorded, and are left out",
     );
-    report.note(empty, "requests of zero bytes are left out");
-    let other = end.saturating_sub(lifetimes + attempts + 2 * empty);
-    report.note(other, "events are no request or free, and are left out");
+    report.note(found.empty, "requests of zero bytes are left out");
+    report.note(
+        found.other,
+        "events are no request or free, and are left out",
+    );
     Ok(report.notes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn import_text(text: &str, name: &str) -> Result<Trace, TraceError> {
-        import(&mut text.as_bytes(), &Source::named(name))
-    }
-
-    fn kinds(trace: &Trace) -> String {
-        let letter = |event: &Event| {
-            if matches!(event, Event::Alloc { .. }) {
-                'a'
-            } else {
-                'f'
-            }
-        };
-        trace.events.iter().map(letter).collect()
-    }
-
-    #[test]
-    fn frees_come_before_requests_at_one_tick_and_the_name_tells_the_capacity() {
-        let trace = import_text("id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\n", "input.12").unwrap();
-        assert_eq!(kinds(&trace), "afaf");
-        assert_eq!(trace.times_ns, [0, 3, 3, 9]);
-        assert_eq!(trace.capacity_bytes, Some(12));
-        assert_eq!(
-            import_text("id,lower,upper,size\n", "12")
-                .unwrap()
-                .capacity_bytes,
-            None
-        );
-    }
-
-    #[test]
-    fn the_alias_end_is_inclusive_and_what_is_lost_is_told() {
-        let trace = import_text(
-            "buffer_id,start,end,size,alignment,hint,gaps,offset\n0,0,2,4,48,5,1-2,64\n1,3,3,4,,-1,,\n",
-            "a",
-        )
-        .unwrap();
-        assert_eq!(kinds(&trace), "afaf");
-        assert_eq!(trace.times_ns, [0, 3, 3, 4]);
-        assert!(matches!(
-            trace.events[0],
-            Event::Alloc { align_log2: 6, .. }
-        ));
-        assert_eq!(trace.truth.as_ref().unwrap().entries[0].address, 64);
-        assert_eq!(trace.report.notes.len(), 4);
-    }
-
-    #[test]
-    fn broken_rows_name_line_and_value() {
-        for (rows, value) in [
-            ("0,1,2,3\n0,4,5,6\n", "line 3: id '0' was given in line 2"),
-            ("0,5,2,3\n", "line 2: the lifetime 5..2"),
-            ("0,-5,2,3\n", "line 2: lower '-5'"),
-            ("0,1,2,\n", "line 2: size"),
-        ] {
-            let text = format!("id,lower,upper,size\n{rows}");
-            let message = import_text(&text, "a").unwrap_err().to_string();
-            assert!(message.contains(value), "{message}");
-        }
-        let message = import_text("id,lower,size\n", "a").unwrap_err().to_string();
-        assert!(message.contains("'end' or 'upper'"), "{message}");
-    }
-
-    #[test]
-    fn what_is_written_has_the_same_lifetimes() {
-        let text = "id,lower,upper,size,alignment\na,0,2,4,1\nb,1,5,8,256\nc,3,4,8,1\n";
-        let trace = import_text(text, "x").unwrap();
-        let mut out = Vec::new();
-        assert!(write(&trace, &mut out).unwrap().is_empty());
-        let again = import_text(std::str::from_utf8(&out).unwrap(), "x").unwrap();
-        assert_eq!(again.events, trace.events);
-        assert_eq!(again.ids, trace.ids);
-    }
 }

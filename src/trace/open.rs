@@ -5,27 +5,29 @@ use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
+use super::pytorch::{self, stripped};
+use super::snapshot::{self, SnapshotError};
 use super::text::{self, Columns, Source};
 use super::unpack::{self, Unpacked};
-use super::{Trace, TraceError, csv, minimalloc, plain, pytorch, rep, rmm, snapshot, vlt, wee};
+use super::{Trace, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee};
 
 /// How a trace is to be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Only this device of a recording of several; all where it is left out.
     pub device: Option<u32>,
+    /// The cap under which a PyTorch recording was made, which the file does not tell.
+    pub capacity_bytes: Option<u64>,
     /// The most bytes that may come out of compressed data.
     pub limit_bytes: u64,
-    /// The cap under which a PyTorch recording was made, in bytes; the file does not tell.
-    pub capacity_bytes: Option<u64>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
             device: None,
-            limit_bytes: 64 << 30,
             capacity_bytes: None,
+            limit_bytes: 64 << 30,
         }
     }
 }
@@ -99,18 +101,12 @@ fn import(
         }
         Format::Pickle => {
             let bytes = unpacked.hold(&source.file)?;
-            let snapshot = snapshot::read(&bytes)
-                .map_err(|error| TraceError::whole(&source.file, error.to_string()))?;
-            return of_snapshot(&snapshot, source, options);
+            let snapshot = snapshot::read(&bytes).map_err(|error| placed(&error, source))?;
+            return of_pytorch(&snapshot, source, options);
         }
         Format::StrippedPytorch => {
-            let text = as_text(unpacked.hold(&source.file)?, &source.file)?;
-            let last = sibling(&source.file)?;
-            let last = last
-                .as_ref()
-                .map(|(file, text)| (file.as_str(), text.as_str()));
-            let snapshot = pytorch::stripped::read((&source.file, &text), last)?;
-            return of_snapshot(&snapshot, source, options);
+            let snapshot = read_stripped(unpacked, source, options)?;
+            return of_pytorch(&snapshot, source, options);
         }
         Format::Rmm => rmm::import,
         Format::NativeCsv => csv::import,
@@ -123,36 +119,53 @@ fn import(
     Ok(vec![text(&mut input, source)?])
 }
 
-/// The traces of a decoded snapshot, pickled or stripped.
-fn of_snapshot(
-    decoded: &snapshot::Snapshot,
+/// The traces of a snapshot.
+fn of_pytorch(
+    snapshot: &snapshot::Snapshot,
     source: &Source,
     options: &OpenOptions,
 ) -> Result<Vec<Trace>, TraceError> {
-    let options = pytorch::Options {
-        capacity_bytes: options.capacity_bytes,
-    };
-    pytorch::import(decoded, &source.file, &source.name, options)
+    let capacity_bytes = options.capacity_bytes;
+    let options = pytorch::Options { capacity_bytes };
+    pytorch::import(snapshot, &source.file, &source.name, options)
 }
 
-/// `NAME.final.csv` beside `NAME.events.csv`, with its text, where it is there.
-fn sibling(events: &str) -> Result<Option<(String, String)>, TraceError> {
-    let Some((stem, end)) = events.rsplit_once(".events.csv") else {
-        return Ok(None);
-    };
-    let path = format!("{stem}.final.csv{end}");
-    let Ok(file) = File::open(&path) else {
-        return Ok(None);
-    };
-    let bytes = unpack::unpack(Box::new(file), &path, u64::MAX)?.hold(&path)?;
-    let text = as_text(bytes, &path)?;
-    Ok(Some((path, text)))
+/// What the reader of snapshots says, with the file.
+fn placed(error: &SnapshotError, source: &Source) -> TraceError {
+    match error {
+        SnapshotError::Pickle(error) => {
+            TraceError::at_offset(&*source.file, error.offset, error.problem.to_string())
+        }
+        error => TraceError::whole(&*source.file, error.to_string()),
+    }
 }
 
-fn as_text(bytes: Vec<u8>, file: &str) -> Result<String, TraceError> {
-    String::from_utf8(bytes).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to() as u64;
-        TraceError::at_offset(file, offset, "text that is not UTF-8").or("save it as UTF-8")
+/// Reads `NAME.events.csv`, and `NAME.final.csv` where it lies beside it.
+fn read_stripped(
+    unpacked: Unpacked,
+    source: &Source,
+    options: &OpenOptions,
+) -> Result<snapshot::Snapshot, TraceError> {
+    let events = held_text(unpacked, &source.file)?;
+    let beside = source.file.replace("events.csv", "final.csv");
+    let last = if beside != source.file && Path::new(&beside).exists() {
+        let raw = File::open(&beside).map_err(|error| TraceError::io(&*beside, error))?;
+        let unpacked = unpack::unpack(Box::new(raw), &beside, options.limit_bytes)?;
+        Some(held_text(unpacked, &beside)?)
+    } else {
+        None
+    };
+    let last = last.as_deref().map(|text| (&*beside, text));
+    stripped::read((&source.file, &events), last)
+}
+
+/// A whole file as text.
+fn held_text(unpacked: Unpacked, file: &str) -> Result<String, TraceError> {
+    String::from_utf8(unpacked.hold(file)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes()[at];
+        TraceError::at_offset(file, at as u64, format!("byte 0x{byte:02x} is not UTF-8"))
+            .or("save the file as UTF-8")
     })
 }
 
@@ -187,7 +200,7 @@ fn detect(head: &[u8]) -> Option<Format> {
     if head.starts_with(&vlt::MAGIC) {
         return Some(Format::Vlt);
     }
-    if is_pickle(head) {
+    if snapshot::looks_like_pickle(head) {
         return Some(Format::Pickle);
     }
     let line = first_line(head)?;
@@ -215,17 +228,6 @@ fn detect(head: &[u8]) -> Option<Format> {
     let first = line.split(',').next().unwrap_or("").trim();
     let is_row = csv::WORDS.contains(&&*first.to_ascii_lowercase());
     (is_row || has(&["event"])).then_some(Format::NativeCsv)
-}
-
-/// Whether the bytes begin as a pickle of any protocol does.
-fn is_pickle(head: &[u8]) -> bool {
-    match head {
-        [0x80, protocol, ..] => (1..=8).contains(protocol),
-        // Protocols 0 and 1 begin at once with a mark, a list or a dictionary.
-        [b'(', b'd' | b'l' | b't', ..] => true,
-        [b']' | b'}', b'q' | b'r' | b'(' | b'.', ..] => true,
-        _ => false,
-    }
 }
 
 /// The first line that is neither blank nor a comment.

@@ -7,7 +7,8 @@
 use std::io::BufRead;
 
 use super::builder::Ask;
-use super::text::{self, Columns, Keys, Lines, Row, Source};
+use super::keys::Keys;
+use super::text::{self, Columns, Lines, Row, Source};
 use super::truth::{TruthEntry, TruthKind};
 use super::{ANY_STREAM, Event, StreamId, Trace, TraceBuilder, TraceError, Truth};
 use crate::units;

@@ -58,7 +58,7 @@ fn step(
     pending: &mut Vec<u64>,
     next: &mut u64,
 ) {
-    let kind = dice.below(24);
+    let kind = dice.below(25);
     if kind < 8 || live.is_empty() && kind < 14 {
         *next += 1 + dice.below(3);
         let ask = Ask {
@@ -112,7 +112,13 @@ fn step(
 
 /// Adds an event that names no live allocation.
 fn builder_other(builder: &mut TraceBuilder, dice: &mut Dice, kind: u64) {
-    let stream = builder.stream([0, 7][dice.below(2) as usize]);
+    // A stream is named only where an event has it: text formats keep no others.
+    let mut named = || builder.stream([0, 7][dice.below(2) as usize]);
+    let stream = if matches!(kind, 18..=20 | 22) {
+        named()
+    } else {
+        0
+    };
     let event = match kind {
         15 => Event::FreeAgain { id: dice.wide() },
         16 => Event::FreeUnknown { id: dice.wide() },
@@ -127,13 +133,8 @@ fn builder_other(builder: &mut TraceBuilder, dice: &mut Dice, kind: u64) {
             stream,
             event: dice.wide() as u32,
         },
-        20 => Event::Sync {
-            stream: if dice.below(2) == 0 {
-                ANY_STREAM
-            } else {
-                stream
-            },
-        },
+        20 => Event::Sync { stream },
+        23 => Event::Sync { stream: ANY_STREAM },
         21 if dice.below(2) == 0 => Event::Compact,
         21 => Event::Trim,
         22 => {
@@ -179,7 +180,7 @@ pub fn random_truth(seed: u64, events: u32) -> Truth {
         TruthState::Pending,
         TruthState::Inactive,
     ];
-    let mut block = |dice: &mut Dice| TruthBlock {
+    let block = |dice: &mut Dice| TruthBlock {
         address: dice.wide(),
         bytes: dice.wide(),
         requested_bytes: dice.wide(),

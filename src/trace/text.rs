@@ -1,11 +1,10 @@
 //! What the text formats share: bounded lines, cells of a row, columns by name,
-//! numbers, and the keys behind ids that may be numbers or words.
+//! and numbers.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-use super::{Ids, Trace, TraceError};
+use super::TraceError;
 use crate::units;
 
 /// The longest line that is read: a longer one is no table, and must not fill memory.
@@ -181,7 +180,7 @@ impl<'t> Row<'t> {
 
     /// How many cells there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
@@ -217,7 +216,7 @@ impl Columns {
     /// As [`Row::split`], or a name that comes twice.
     pub fn of(header: &str) -> Result<Self, String> {
         let row = Row::split(header)?;
-        let names: Vec<String> = (0..row.len())
+        let names: Vec<String> = (0..row.count())
             .map(|at| row.get(Some(at)).to_ascii_lowercase())
             .collect();
         for (at, name) in names.iter().enumerate() {
@@ -257,7 +256,7 @@ impl Columns {
 
     /// How many columns there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.names.len()
     }
 
@@ -362,65 +361,6 @@ fn escaped(c: char) -> Vec<char> {
     }
 }
 
-/// The first key of a word: numbers from here on are taken for words, so that a
-/// number and a word of one file never share a key.
-const WORDS: u64 = u64::MAX - u32::MAX as u64;
-
-/// Gives keys to ids: a decimal number is its own key, a word gets one of its own.
-#[derive(Debug, Default)]
-pub struct Keys {
-    known: HashMap<String, u64>,
-    words: Vec<String>,
-}
-
-impl Keys {
-    /// The key of an id.
-    ///
-    /// # Errors
-    /// An empty id.
-    pub fn key(&mut self, id: &str) -> Result<u64, String> {
-        if id.is_empty() {
-            return Err("the row lacks an id".to_owned());
-        }
-        if is_decimal(id)
-            && (id.len() == 1 || !id.starts_with('0'))
-            && let Ok(number) = id.parse::<u64>()
-            && number < WORDS
-        {
-            return Ok(number);
-        }
-        if let Some(key) = self.known.get(id) {
-            return Ok(*key);
-        }
-        let key = WORDS + self.words.len() as u64;
-        self.words.push(id.to_owned());
-        self.known.insert(id.to_owned(), key);
-        Ok(key)
-    }
-
-    /// The number that stands for a key in events of wrong frees: the id itself, or,
-    /// of a word, how many words the file had named before it.
-    #[must_use]
-    pub fn stray(&self, key: u64) -> u64 {
-        key.checked_sub(WORDS).unwrap_or(key)
-    }
-
-    /// Turns the keys of a finished trace into the file's ids.
-    pub fn rename(self, trace: &mut Trace) {
-        let Ids::Numbers(keys) = &trace.ids else {
-            return;
-        };
-        if keys.iter().all(|key| *key < WORDS) {
-            return;
-        }
-        let name = |key: &u64| match key.checked_sub(WORDS) {
-            Some(word) => self.words[word as usize].clone(),
-            None => key.to_string(),
-        };
-        trace.ids = Ids::Names(keys.iter().map(name).collect());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,7 +368,7 @@ mod tests {
     #[test]
     fn rows_split_at_commas_outside_quotes() {
         let row = Row::split("mark, \"a, \"\"b\"\"\" ,,7").unwrap();
-        assert_eq!(row.len(), 4);
+        assert_eq!(row.count(), 4);
         assert_eq!(row.get(Some(1)), "a, \"b\"");
         assert_eq!(row.get(Some(2)), "");
         assert_eq!(row.get(Some(9)), "");
@@ -460,16 +400,5 @@ mod tests {
         let mut endless = std::io::BufReader::new(std::io::repeat(0));
         let error = Lines::new(&mut endless, "f").next(&mut text).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
-    }
-
-    #[test]
-    fn words_and_numbers_get_keys_of_their_own() {
-        let mut keys = Keys::default();
-        assert_eq!(keys.key("7"), Ok(7));
-        let word = keys.key("a").unwrap();
-        assert_eq!(keys.key("a"), Ok(word));
-        assert_ne!(keys.key("07").unwrap(), 7);
-        assert_eq!(keys.stray(word), 0);
-        assert!(keys.key("").is_err());
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::check;
 use super::super::random::random_trace;
-use super::super::{ImportReport, Trace};
+use super::super::{Ids, ImportReport, Trace};
 use super::*;
 
 fn import_text(text: &str) -> Result<Trace, TraceError> {

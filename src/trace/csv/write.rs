@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use super::super::text::Keys;
-use super::super::{ANY_STREAM, Event, Ids, PoolStep, StreamId, Trace};
+use super::super::keys::Keys;
+use super::super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, StreamId, Trace};
 use super::{COLUMNS, INITIAL_ENDS};
 
 /// Writes the events, ids, times, tags, capacity and initial state of a trace. Its
@@ -78,18 +78,25 @@ impl Cells {
     }
 }
 
-/// The cells of an event, without its time.
-fn cells(trace: &Trace, event: &Event, names: &mut Names<'_>) -> Cells {
-    let mut cells = Cells::default();
-    let stream_of = |stream: StreamId| match stream {
+/// The raw handle of a stream; nothing where any is meant.
+fn stream_of(trace: &Trace, stream: StreamId) -> String {
+    match stream {
         ANY_STREAM => String::new(),
         stream => trace.streams[usize::from(stream)].to_string(),
-    };
-    let pool_of = |pool: u16| match trace.pools[usize::from(pool)] {
+    }
+}
+
+/// The raw id of a pool; nothing for the default one.
+fn pool_of(trace: &Trace, pool: PoolId) -> String {
+    match trace.pools[usize::from(pool)] {
         (0, 0) => String::new(),
         (0, low) => low.to_string(),
         (high, low) => format!("{high}:{low}"),
-    };
+    }
+}
+
+/// The cells of an event, without its time.
+fn cells(trace: &Trace, event: &Event, names: &mut Names<'_>) -> Cells {
     match *event {
         Event::Alloc {
             bytes,
@@ -106,62 +113,83 @@ fn cells(trace: &Trace, event: &Event, names: &mut Names<'_>) -> Cells {
             pool,
             tag,
         } => {
-            (cells.event, cells.id) = names.request(event);
-            cells.bytes = bytes.to_string();
-            cells.stream = Some(stream_of(stream))
-                .filter(|raw| raw != "0")
-                .unwrap_or_default();
-            cells.align = if align_log2 == 0 {
-                String::new()
-            } else {
-                (1u64 << align_log2).to_string()
-            };
-            cells.pool = pool_of(pool);
-            cells.tag = trace.tags.get(tag as usize).cloned().unwrap_or_default();
+            let (word, id) = names.request(event);
+            let align = (align_log2 > 0).then(|| (1u64 << align_log2).to_string());
+            let stream = stream_of(trace, stream);
+            Cells {
+                event: word,
+                id,
+                bytes: bytes.to_string(),
+                stream: Some(stream).filter(|raw| raw != "0").unwrap_or_default(),
+                align: align.unwrap_or_default(),
+                pool: pool_of(trace, pool),
+                tag: trace.tags.get(tag as usize).cloned().unwrap_or_default(),
+                ..Cells::default()
+            }
         }
         Event::Free {
             slot,
             stream,
             deferred,
-        } => {
-            cells.event = if deferred { "free_deferred" } else { "free" };
-            cells.id = names.of(slot);
-            if names.held[slot as usize].1 != stream {
-                cells.stream = stream_of(stream);
-            }
-        }
-        Event::FreeAgain { id } => (cells.event, cells.id) = ("free_again", id.to_string()),
-        Event::FreeUnknown { id } => (cells.event, cells.id) = ("free_unknown", id.to_string()),
-        Event::FreeAt { address } => (cells.event, cells.id) = ("free_at", address.to_string()),
-        Event::Use { slot, stream } => {
-            (cells.event, cells.id, cells.stream) = ("use", names.of(slot), stream_of(stream));
-        }
-        Event::Record { stream, event } => {
-            (cells.event, cells.id, cells.stream) =
-                ("record", event.to_string(), stream_of(stream));
-        }
-        Event::Wait { stream, event } => {
-            (cells.event, cells.id, cells.stream) = ("wait", event.to_string(), stream_of(stream));
-        }
-        Event::Sync { stream } => (cells.event, cells.stream) = ("sync", stream_of(stream)),
-        Event::Complete { slot } => (cells.event, cells.id) = ("complete", names.of(slot)),
-        Event::Pin { slot } => (cells.event, cells.id) = ("pin", names.of(slot)),
-        Event::Unpin { slot } => (cells.event, cells.id) = ("unpin", names.of(slot)),
-        Event::Compact => cells.event = "compact",
-        Event::Trim => cells.event = "trim",
-        Event::Pool { step, pool, stream } => {
-            cells.event = match step {
+        } => Cells {
+            event: if deferred { "free_deferred" } else { "free" },
+            id: names.of(slot),
+            stream: if names.held[slot as usize].1 == stream {
+                String::new()
+            } else {
+                stream_of(trace, stream)
+            },
+            ..Cells::default()
+        },
+        Event::Pool { step, pool, stream } => Cells {
+            event: match step {
                 PoolStep::Begin => "pool_begin",
                 PoolStep::End => "pool_end",
                 PoolStep::Release => "pool_release",
-            };
-            (cells.pool, cells.stream) = (pool_of(pool), stream_of(stream));
-        }
-        Event::Mark { label } => {
-            (cells.event, cells.id) = ("mark", trace.labels[label as usize].clone());
+            },
+            pool: pool_of(trace, pool),
+            stream: stream_of(trace, stream),
+            ..Cells::default()
+        },
+        _ => {
+            let (event, id, stream) = word_id_stream(trace, event, names);
+            let stream = stream
+                .map(|stream| stream_of(trace, stream))
+                .unwrap_or_default();
+            Cells {
+                event,
+                id,
+                stream,
+                ..Cells::default()
+            }
         }
     }
-    cells
+}
+
+/// The events that need no more than an id and a stream.
+fn word_id_stream(
+    trace: &Trace,
+    event: &Event,
+    names: &Names<'_>,
+) -> (&'static str, String, Option<StreamId>) {
+    match *event {
+        Event::FreeAgain { id } => ("free_again", id.to_string(), None),
+        Event::FreeUnknown { id } => ("free_unknown", id.to_string(), None),
+        Event::FreeAt { address } => ("free_at", address.to_string(), None),
+        Event::Use { slot, stream } => ("use", names.of(slot), Some(stream)),
+        Event::Record { stream, event } => ("record", event.to_string(), Some(stream)),
+        Event::Wait { stream, event } => ("wait", event.to_string(), Some(stream)),
+        Event::Sync { stream } => ("sync", String::new(), Some(stream)),
+        Event::Complete { slot } => ("complete", names.of(slot), None),
+        Event::Pin { slot } => ("pin", names.of(slot), None),
+        Event::Unpin { slot } => ("unpin", names.of(slot), None),
+        Event::Compact => ("compact", String::new(), None),
+        Event::Trim => ("trim", String::new(), None),
+        Event::Mark { label } => ("mark", trace.labels[label as usize].clone(), None),
+        Event::Alloc { .. } | Event::Attempt { .. } | Event::Free { .. } | Event::Pool { .. } => {
+            unreachable!("written by cells")
+        }
+    }
 }
 
 /// What each slot is called while it is held, and the stream of its request.

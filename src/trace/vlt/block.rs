@@ -62,9 +62,9 @@ impl BlockWriter {
 
     /// Adds an event; `time_ns` where the trace has times.
     pub fn push(&mut self, event: &Event, time_ns: Option<u64>) {
-        let [kinds, _, _, values, _, times] = &mut self.columns;
         if let Some(time_ns) = time_ns {
-            put_signed(times, time_ns.wrapping_sub(self.before.time_ns) as i64);
+            let difference = time_ns.wrapping_sub(self.before.time_ns);
+            put_signed(&mut self.columns[5], difference as i64);
             self.before.time_ns = time_ns;
         }
         match *event {
@@ -76,7 +76,7 @@ impl BlockWriter {
                 pool,
                 tag,
             } => {
-                put(values, bytes);
+                self.value(bytes);
                 self.slot(slot);
                 self.request(ALLOC, stream, (align_log2, pool, tag));
             }
@@ -87,7 +87,7 @@ impl BlockWriter {
                 pool,
                 tag,
             } => {
-                put(values, bytes);
+                self.value(bytes);
                 self.request(ATTEMPT, stream, (align_log2, pool, tag));
             }
             Event::Free {
@@ -98,59 +98,55 @@ impl BlockWriter {
                 self.slot(slot);
                 self.on(if deferred { FREE_DEFERRED } else { FREE }, stream);
             }
-            Event::FreeAgain { id } => {
-                put(values, id);
-                kinds.push(FREE_AGAIN);
-            }
-            Event::FreeUnknown { id } => {
-                put(values, id);
-                kinds.push(FREE_UNKNOWN);
-            }
-            Event::FreeAt { address } => {
-                put(values, address);
-                kinds.push(FREE_AT);
-            }
             Event::Use { slot, stream } => {
                 self.slot(slot);
                 self.on(USE, stream);
             }
-            Event::Record { stream, event } => {
-                put(values, u64::from(event));
-                self.on(RECORD, stream);
-            }
-            Event::Wait { stream, event } => {
-                put(values, u64::from(event));
-                self.on(WAIT, stream);
-            }
-            Event::Sync { stream } => self.on(SYNC, stream),
-            Event::Complete { slot } => {
-                kinds.push(COMPLETE);
-                self.slot(slot);
-            }
-            Event::Pin { slot } => {
-                kinds.push(PIN);
-                self.slot(slot);
-            }
-            Event::Unpin { slot } => {
-                kinds.push(UNPIN);
-                self.slot(slot);
-            }
-            Event::Compact => kinds.push(COMPACT),
-            Event::Trim => kinds.push(TRIM),
+            Event::Complete { slot } => self.of_slot(COMPLETE, slot),
+            Event::Pin { slot } => self.of_slot(PIN, slot),
+            Event::Unpin { slot } => self.of_slot(UNPIN, slot),
+            _ => self.push_rare(event),
+        }
+    }
+
+    /// Adds an event that names no slot.
+    fn push_rare(&mut self, event: &Event) {
+        let (kind, value, stream) = match *event {
+            Event::FreeAgain { id } => (FREE_AGAIN, Some(id), None),
+            Event::FreeUnknown { id } => (FREE_UNKNOWN, Some(id), None),
+            Event::FreeAt { address } => (FREE_AT, Some(address), None),
+            Event::Record { stream, event } => (RECORD, Some(u64::from(event)), Some(stream)),
+            Event::Wait { stream, event } => (WAIT, Some(u64::from(event)), Some(stream)),
+            Event::Sync { stream } => (SYNC, None, Some(stream)),
+            Event::Compact => (COMPACT, None, None),
+            Event::Trim => (TRIM, None, None),
             Event::Pool { step, pool, stream } => {
-                put(values, u64::from(pool));
                 let kind = match step {
                     PoolStep::Begin => POOL_BEGIN,
                     PoolStep::End => POOL_END,
                     PoolStep::Release => POOL_RELEASE,
                 };
-                self.on(kind, stream);
+                (kind, Some(u64::from(pool)), Some(stream))
             }
-            Event::Mark { label } => {
-                put(values, u64::from(label));
-                kinds.push(MARK);
-            }
+            Event::Mark { label } => (MARK, Some(u64::from(label)), None),
+            _ => unreachable!("events of slots are written by push"),
+        };
+        if let Some(value) = value {
+            self.value(value);
         }
+        match stream {
+            Some(stream) => self.on(kind, stream),
+            None => self.columns[0].push(kind),
+        }
+    }
+
+    fn value(&mut self, value: u64) {
+        put(&mut self.columns[3], value);
+    }
+
+    fn of_slot(&mut self, kind: u8, slot: u32) {
+        self.columns[0].push(kind);
+        self.slot(slot);
     }
 
     /// The kind of an event with a stream.

@@ -158,7 +158,7 @@ fn payloads_with_right_sums_and_wrong_content_are_errors() {
         ),
         (vec![head.clone(), (b'Q', vec![1])], "a frame of kind 0x51"),
         (
-            vec![head.clone(), (b'F', vec![1])],
+            vec![head.clone(), (b'F', vec![0; 6])],
             "facts come before their head",
         ),
         (
