@@ -7,28 +7,49 @@ use vramlab::policy::{Policy, Registry};
 use vramlab::space::{BlockId, OutOfMemory, Request, Space, State};
 use vramlab::trace::{Event, StreamId};
 
-/// Whether the preset's algorithm leaves free blocks in pieces by its rules.
-fn never_joins(name: &str) -> bool {
-    name.contains("size-class")
+/// Whether free blocks stay in pieces by the rules: size classes are never joined, and
+/// stream-ordered first fit joins only what it serves together.
+fn never_joins(spec: &str) -> bool {
+    ["size-class", "hybrid", "stream-first-fit"]
+        .iter()
+        .any(|algorithm| spec.contains(algorithm))
 }
 
-#[test]
-fn every_preset_conforms() {
+/// The breaches of the policies that `specs` name.
+fn breaches<'a>(specs: impl Iterator<Item = &'a str>) -> String {
     let registry = Registry::default();
-    let mut breaches = Vec::new();
-    for (name, _) in PRESETS {
-        let chosen = registry.find(name).expect("a preset builds");
-        let suite = Suite::new(|| registry.build(&chosen).expect("a preset builds"));
-        let suite = if never_joins(name) {
+    let breach = |spec: &str| {
+        let chosen = registry.find(spec).expect("a policy builds");
+        let suite = Suite::new(|| registry.build(&chosen).expect("a policy builds")).programs(32);
+        let suite = if never_joins(spec) {
             suite.never_joins()
         } else {
             suite
         };
-        if let Err(breach) = suite.run() {
-            breaches.push(format!("{name}: {breach}"));
-        }
-    }
-    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+        Some(format!("{spec}: {}\n", suite.run().err()?))
+    };
+    specs.filter_map(breach).collect()
+}
+
+#[test]
+fn every_preset_conforms() {
+    assert_eq!(breaches(PRESETS.iter().map(|(name, _)| *name)), "");
+}
+
+#[test]
+fn compaction_at_every_event_conforms_over_every_kind_of_motion() {
+    let specs = [
+        "compaction:over=first-fit,threshold=0,interval=0s",
+        "compaction:over=next-fit,threshold=0,interval=0s",
+        "compaction:over=worst-fit,threshold=0,interval=0s",
+        "compaction:over=tlsf,threshold=0,interval=0s",
+        "compaction:over=bump,threshold=0,interval=0s",
+        "compaction:over=buddy,threshold=0,interval=0s",
+        "compaction:over=size-class,threshold=0,interval=0s",
+        "compaction:over=growing,threshold=0,interval=0s",
+        "compaction:over=uniform,threshold=0,interval=0s",
+    ];
+    assert_eq!(breaches(specs.into_iter()), "");
 }
 
 #[test]

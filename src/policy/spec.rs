@@ -72,7 +72,7 @@ impl Spec {
             Spec::StreamFirstFit(spec) => {
                 Box::new(stream_first_fit::StreamFirstFit::new(spec.clone()))
             }
-            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())?),
+            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
                 spec.clone(),

@@ -118,53 +118,54 @@ fn is_utilisation(warning: &Warning) -> bool {
     matches!(warning, Warning::Utilisation(_))
 }
 
-/// One or two sentences: who is best, and what the marks mean.
+/// Who is best, and what the marks mean.
 fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
-    let replayed = || {
-        ranked.iter().filter_map(|cell| match cell.ended {
-            Ended::Replayed(seen) => Some(&seen.row),
-            _ => None,
-        })
+    let replayed = ranked.iter().filter_map(|cell| match cell.ended {
+        Ended::Replayed(seen) => Some(&seen.row),
+        _ => None,
+    });
+    let rows: Vec<&Row> = replayed.collect();
+    let Some(best) = rows.first() else {
+        return vec!["No policy could be replayed.".into()];
     };
-    let Some(best) = replayed().next() else {
-        return vec!["no policy could be replayed".into()];
-    };
+    let same =
+        |row: &&&Row| (row.failed, row.footprint_bytes) == (best.failed, best.footprint_bytes);
     let above = ppm(best.footprint_bytes, scene.bound_bytes) / 10_000;
     let served = if best.failed == 0 {
-        "serves every request".into()
+        "every request is served".into()
     } else {
         let requests = format_count(best.served + best.failed);
-        format!("fails {} of {requests} requests", format_count(best.failed))
+        format!("{} of {requests} requests fail", format_count(best.failed))
+    };
+    let who = match rows.iter().filter(same).count() {
+        1 => best.policy.clone(),
+        equals => format!("{} ({} more are as good)", best.policy, equals - 1),
     };
     let mut lines = vec![format!(
-        "Best is {}: it {served} in {}, {}.{:02} x the bound.",
-        best.policy,
+        "Best is {who}: {served} in {}, {}.{:02} x the bound.",
         format_bytes(best.footprint_bytes),
         above / 100,
         above % 100
     )];
-    let marks = marks(replayed());
-    if !marks.is_empty() {
-        lines.push(format!("! marks {}.", marks.join("; ")));
-    }
+    lines.extend(marks(&rows).iter().map(|mark| format!("! {mark}")));
     lines
 }
 
 /// What the marks in the table mean, each only where it occurs.
-fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
-    let levels: Vec<Warning> = rows.flat_map(warnings).collect();
+fn marks(rows: &[&Row]) -> Vec<&'static str> {
+    let levels: Vec<Warning> = rows.iter().flat_map(|row| warnings(row)).collect();
     let meanings: [(fn(&Warning) -> bool, &str); 3] = [
         (
             is_success,
-            "success below 90 % (too little memory for this policy)",
+            "success below 90 %: too little memory for this policy",
         ),
         (
             is_fragmentation,
-            "mean external fragmentation above 30 % (free memory lies in pieces)",
+            "mean external fragmentation above 30 %: what is free lies in pieces",
         ),
         (
             is_utilisation,
-            "utilisation above 80 % (little room is left)",
+            "utilisation above 80 %: little room is left",
         ),
     ];
     let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));
