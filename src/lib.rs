@@ -7,7 +7,9 @@
 //! rows -> statistics -> plots, report.
 
 pub mod fidelity;
+pub mod files;
 pub mod observe;
+pub mod plot;
 pub mod policy;
 pub mod replay;
 pub mod space;

@@ -8,12 +8,29 @@
 //! [`Truth`], kept apart: only `fidelity` and its observers read it.
 
 pub mod builder;
+pub mod check;
+pub mod csv;
+pub mod error;
+pub mod keys;
+pub mod minimalloc;
+pub mod open;
 pub mod pickle;
+pub mod plain;
 pub mod pytorch;
+#[cfg(test)]
+pub mod random;
+pub mod rep;
+pub mod rmm;
 pub mod snapshot;
+pub mod text;
 pub mod truth;
+pub mod unpack;
+pub mod vlt;
+pub mod wee;
 
 pub use builder::TraceBuilder;
+pub use error::TraceError;
+pub use open::{OpenOptions, open};
 pub use truth::Truth;
 
 /// Dense number of a stream within one trace; the raw handle is in [`Trace::streams`].

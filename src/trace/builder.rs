@@ -9,6 +9,7 @@ use super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, Slot, StreamId, Trace};
 struct Held {
     slot: Slot,
     stream: StreamId,
+    bytes: u64,
 }
 
 /// What one request asks, before it has a slot.
@@ -60,16 +61,23 @@ impl TraceBuilder {
     /// # Panics
     /// Past 65,534 streams.
     pub fn stream(&mut self, raw: u64) -> StreamId {
-        let known = &mut self.trace.streams;
-        *self.streams.entry(raw).or_insert_with(|| {
-            known.push(raw);
-            let id = known.len() - 1;
-            assert!(
-                id < usize::from(ANY_STREAM),
-                "more than 65,534 streams in one trace"
-            );
-            id as StreamId
-        })
+        self.try_stream(raw)
+            .expect("more than 65,534 streams in one trace")
+    }
+
+    /// As [`stream`](Self::stream), for files that may name any number of them: `None`
+    /// past 65,534 streams.
+    pub fn try_stream(&mut self, raw: u64) -> Option<StreamId> {
+        if let Some(id) = self.streams.get(&raw) {
+            return Some(*id);
+        }
+        let id = StreamId::try_from(self.trace.streams.len()).ok()?;
+        if id >= ANY_STREAM - 1 {
+            return None;
+        }
+        self.trace.streams.push(raw);
+        self.streams.insert(raw, id);
+        Some(id)
     }
 
     /// The dense number of a raw pool id.
@@ -77,15 +85,23 @@ impl TraceBuilder {
     /// # Panics
     /// Past 65,534 pools.
     pub fn pool(&mut self, raw: (u64, u64)) -> PoolId {
-        let known = &mut self.trace.pools;
-        *self.pools.entry(raw).or_insert_with(|| {
-            known.push(raw);
-            assert!(
-                known.len() < usize::from(PoolId::MAX),
-                "more than 65,534 pools in one trace"
-            );
-            (known.len() - 1) as PoolId
-        })
+        self.try_pool(raw)
+            .expect("more than 65,534 pools in one trace")
+    }
+
+    /// As [`pool`](Self::pool), for files that may name any number of them: `None`
+    /// past 65,534 pools.
+    pub fn try_pool(&mut self, raw: (u64, u64)) -> Option<PoolId> {
+        if let Some(id) = self.pools.get(&raw) {
+            return Some(*id);
+        }
+        let id = PoolId::try_from(self.trace.pools.len()).ok()?;
+        if id >= PoolId::MAX - 1 {
+            return None;
+        }
+        self.trace.pools.push(raw);
+        self.pools.insert(raw, id);
+        Some(id)
     }
 
     /// The number of a tag; the empty text is 0.
@@ -123,6 +139,18 @@ impl TraceBuilder {
         self.live.contains_key(&key)
     }
 
+    /// Whether `key` named an allocation that has been freed, and none since.
+    #[must_use]
+    pub fn was_freed(&self, key: u64) -> bool {
+        self.gone.contains(&key)
+    }
+
+    /// The bytes of a live allocation; 0 where `key` names none.
+    #[must_use]
+    pub fn bytes(&self, key: u64) -> u64 {
+        self.live.get(&key).map_or(0, |held| held.bytes)
+    }
+
     /// The slot of a live or pending allocation.
     #[must_use]
     pub fn slot(&self, key: u64) -> Option<Slot> {
@@ -150,6 +178,7 @@ impl TraceBuilder {
             Held {
                 slot,
                 stream: ask.stream,
+                bytes: ask.bytes,
             },
         );
         self.gone.remove(&key);
@@ -195,7 +224,7 @@ impl TraceBuilder {
     /// free keeps its slot until [`complete`](Self::complete).
     pub fn free(&mut self, key: u64, stream: Option<StreamId>, deferred: bool) -> Freed {
         let Some(held) = self.live.remove(&key) else {
-            let again = self.gone.contains(&key) || self.pending.contains_key(&key);
+            let again = self.was_freed(key) || self.pending.contains_key(&key);
             self.push(if again {
                 Event::FreeAgain { id: key }
             } else {

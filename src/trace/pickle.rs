@@ -8,18 +8,19 @@
 //!   are referred to by offset, memo slots are numbered no further than the bytes already read allow;
 //! - an object shared through the memo stays one object, so sharing never expands.
 //!
-//! What keeps it fast: values are 16 bytes and `Copy`, and a [`Sink`] may take a dict as soon as its
+//! What keeps it fast: values are 8 bytes and `Copy`, and a [`Sink`] may take a dict as soon as its
 //! pairs have arrived and keep it in a form of its own, so that the million small dicts of a trace are
 //! never built. Protocols 0 to 5 are read, as far as plain data goes.
 
 mod error;
 mod machine;
-mod memo;
 mod opcode;
+mod packed;
 mod text;
 mod value;
 
 pub use error::{PickleError, Problem};
+pub use packed::Packed;
 pub use value::{Record, Store, Text, Value};
 
 /// Receives dicts while they are read.
@@ -31,7 +32,7 @@ pub trait Sink {
     /// A dict was filled in one go with `pairs` (key, value, key, value, ...). Returning a record takes
     /// the dict over: its pairs are dropped and only the record is kept. Returning `None` leaves it a
     /// plain dict.
-    fn dict(&mut self, pairs: &[Value], store: &mut Store<'_>) -> Option<Record>;
+    fn dict(&mut self, pairs: &[Packed], store: &mut Store<'_>) -> Option<Record>;
 }
 
 /// What a pickle held.
@@ -66,3 +67,6 @@ pub fn looks_like_pickle(bytes: &[u8]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,7 +62,11 @@ impl State {
                 block.pending = true;
             }
             TruthKind::FreeCompleted => {
-                assert!(self.blocks.remove(&fact.address).is_some_and(|block| block.pending));
+                assert!(
+                    self.blocks
+                        .remove(&fact.address)
+                        .is_some_and(|block| block.pending)
+                );
             }
             TruthKind::SegmentAlloc | TruthKind::SegmentMap => self.regions.extend([(
                 fact.address,
@@ -100,14 +104,29 @@ impl State {
     /// The size that the allocator's rule of splitting gives the block at an address.
     fn block_bytes(&self, fact: &TruthEntry) -> u64 {
         let rounded = self.rules.rounded(fact.bytes);
-        let (at, region) = self.regions.range(..=fact.address).next_back().expect("a segment");
+        let (at, region) = self
+            .regions
+            .range(..=fact.address)
+            .next_back()
+            .expect("a segment");
         if self.expandable || region.expandable || region.bytes == 2 << 20 {
             return rounded;
         }
-        let next = self.blocks.range(fact.address..).next().map_or(u64::MAX, |(next, _)| *next);
+        let next = self
+            .blocks
+            .range(fact.address..)
+            .next()
+            .map_or(u64::MAX, |(next, _)| *next);
         let gap = next.min(at + region.bytes) - fact.address;
-        let splits = self.rules.max_split_bytes.is_none_or(|limit| rounded < limit);
-        if splits && gap - rounded > LARGE_SLACK_BYTES { rounded } else { gap }
+        let splits = self
+            .rules
+            .max_split_bytes
+            .is_none_or(|limit| rounded < limit);
+        if splits && gap - rounded > LARGE_SLACK_BYTES {
+            rounded
+        } else {
+            gap
+        }
     }
 
     /// Segments as (address, bytes); mapped runs of a stream that touch are one.
@@ -125,7 +144,9 @@ impl State {
     /// Blocks in use as (address, requested bytes, whether pending).
     pub fn requests(&self) -> Vec<(u64, u64, bool)> {
         let blocks = self.blocks.iter();
-        blocks.map(|(at, block)| (*at, block.requested_bytes, block.pending)).collect()
+        blocks
+            .map(|(at, block)| (*at, block.requested_bytes, block.pending))
+            .collect()
     }
 
     /// The same of recorded segments.
@@ -143,7 +164,10 @@ impl State {
 
     /// Blocks in use as (address, bytes of the block).
     pub fn sizes(&self) -> Vec<(u64, u64)> {
-        self.blocks.iter().map(|(at, block)| (*at, block.bytes)).collect()
+        self.blocks
+            .iter()
+            .map(|(at, block)| (*at, block.bytes))
+            .collect()
     }
 
     /// The same of recorded segments.
@@ -161,11 +185,15 @@ fn fused(regions: impl Iterator<Item = (u64, u64, bool, u16)>) -> Vec<(u64, u64)
     let mut runs: Vec<(u64, u64, bool, u16)> = Vec::new();
     for (address, bytes, expandable, stream) in regions {
         match runs.last_mut() {
-            Some(last) if expandable && last.2 && last.3 == stream && last.0 + last.1 == address => {
+            Some(last)
+                if expandable && last.2 && last.3 == stream && last.0 + last.1 == address =>
+            {
                 last.1 += bytes;
             }
             _ => runs.push((address, bytes, expandable, stream)),
         }
     }
-    runs.into_iter().map(|(address, bytes, ..)| (address, bytes)).collect()
+    runs.into_iter()
+        .map(|(address, bytes, ..)| (address, bytes))
+        .collect()
 }

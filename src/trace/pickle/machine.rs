@@ -1,9 +1,11 @@
 //! The stack machine: one opcode after the other, no recursion.
 
-use super::memo::Memo;
 use super::opcode::*;
 use super::value::handle;
-use super::{Document, PickleError, Problem, Sink, Store, Text, Value, text};
+use super::{Document, Packed, PickleError, Problem, Sink, Store, Text, Value, text};
+
+mod container;
+mod input;
 
 /// Containers that may be open inside each other. A snapshot needs seven.
 const MARK_LIMIT: usize = 4096;
@@ -21,9 +23,9 @@ pub(super) struct Machine<'a, 's, S> {
     at: usize,
     /// Where the opcode at work began.
     opcode_at: usize,
-    stack: Vec<Value>,
+    stack: Vec<Packed>,
     marks: Vec<Mark>,
-    memo: Memo,
+    memo: Vec<Packed>,
     store: Store<'a>,
     sink: &'s mut S,
 }
@@ -38,7 +40,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             opcode_at: 0,
             stack: Vec::new(),
             marks: Vec::new(),
-            memo: Memo::default(),
+            memo: Vec::new(),
             store: Store::new(bytes),
             sink,
         }
@@ -50,6 +52,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             let opcode = self.byte()?;
             if opcode == STOP {
                 let root = self.pop()?;
+                let root = self.store.value(root);
                 return Ok(Document {
                     trailing_bytes: (self.bytes.len() - self.at) as u64,
                     store: self.store,
@@ -71,22 +74,22 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
                 let index = self.byte()?;
                 self.get(index.into())
             }
-            MEMOIZE => self.put(self.memo.len()),
+            MEMOIZE => self.put(self.memo.len() as u64),
             LONG1 => {
                 let len = self.byte()?;
                 self.long(len.into())
             }
             BININT1 => {
                 let value = self.byte()?;
-                self.push(Value::Int(value.into()))
+                self.push(Packed::small(value.into()))
             }
             BININT2 => {
                 let value = u16::from_le_bytes(self.fixed()?);
-                self.push(Value::Int(value.into()))
+                self.push(Packed::small(value.into()))
             }
             BININT => {
                 let value = i32::from_le_bytes(self.fixed()?);
-                self.push(Value::Int(value.into()))
+                self.push(Packed::small(value.into()))
             }
             MARK => self.mark(),
             EMPTY_DICT => {
@@ -105,9 +108,9 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             APPENDS => self.appends(),
             APPEND => self.append(),
             TUPLE2 => self.tuple(2),
-            NONE => self.push(Value::None),
-            NEWTRUE => self.push(Value::Bool(true)),
-            NEWFALSE => self.push(Value::Bool(false)),
+            NONE => self.push_value(Value::None),
+            NEWTRUE => self.push(Packed::bool(true)),
+            NEWFALSE => self.push(Packed::bool(false)),
             _ => self.rare_step(opcode),
         }
     }
@@ -120,7 +123,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             FRAME => self.frame(),
             BINFLOAT => {
                 let value = f64::from_be_bytes(self.fixed()?);
-                self.push(Value::Float(value))
+                self.push_value(Value::Float(value))
             }
             LONG4 => {
                 let len = u32::from_le_bytes(self.fixed()?);
@@ -189,7 +192,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             }
             _ => {
                 let value = text::number(opcode, line).map_err(|problem| self.error(problem))?;
-                self.push(value)
+                self.push_value(value)
             }
         }
     }
@@ -218,78 +221,21 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
         })
     }
 
-    // --- reading the input ---
-
-    #[inline(always)]
-    fn byte(&mut self) -> Result<u8, PickleError> {
-        match self.bytes.get(self.at) {
-            Some(&byte) => {
-                self.at += 1;
-                Ok(byte)
-            }
-            None => Err(self.truncated(1)),
-        }
-    }
-
-    #[inline(always)]
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
-        match self.bytes[self.at..].first_chunk::<N>() {
-            Some(&chunk) => {
-                self.at += N;
-                Ok(chunk)
-            }
-            None => Err(self.truncated(N as u64)),
-        }
-    }
-
-    /// The next `len` bytes, which are there or it is an error: a length is a claim until then.
-    #[inline(always)]
-    fn take(&mut self, len: u64) -> Result<&'a [u8], PickleError> {
-        let rest = &self.bytes[self.at..];
-        if len > rest.len() as u64 {
-            return Err(self.truncated(len));
-        }
-        let len = len as usize;
-        self.at += len;
-        Ok(&rest[..len])
-    }
-
-    /// The bytes up to the next line break, which is read too.
-    fn line(&mut self) -> Result<&'a [u8], PickleError> {
-        let rest = &self.bytes[self.at..];
-        let Some(len) = rest.iter().position(|&byte| byte == b'\n') else {
-            return Err(self.truncated(rest.len() as u64 + 1));
-        };
-        self.at += len + 1;
-        Ok(&rest[..len])
-    }
-
-    fn protocol(&mut self) -> Step {
-        match self.byte()? {
-            0..=5 => Ok(()),
-            version => Err(self.error(Problem::Protocol { version })),
-        }
-    }
-
-    /// A frame only announces how much follows, so it is a chance to see early that a file is cut.
-    fn frame(&mut self) -> Step {
-        let len = u64::from_le_bytes(self.fixed()?);
-        if len > (self.bytes.len() - self.at) as u64 {
-            return Err(self.truncated(len));
-        }
-        Ok(())
-    }
-
     // --- values ---
 
     #[inline(always)]
-    fn push(&mut self, value: Value) -> Step {
+    fn push(&mut self, value: Packed) -> Step {
         self.stack.push(value);
         Ok(())
     }
 
+    fn push_value(&mut self, value: Value) -> Step {
+        let packed = self.store.pack(value);
+        self.push(packed)
+    }
+
     #[inline(always)]
-    fn push_new(&mut self, value: Result<Value, Problem>) -> Step {
+    fn push_new(&mut self, value: Result<Packed, Problem>) -> Step {
         match value {
             Ok(value) => self.push(value),
             Err(problem) => Err(self.error(problem)),
@@ -302,7 +248,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
         self.marks.last().map_or(0, |mark| mark.height)
     }
 
-    fn pop(&mut self) -> Result<Value, PickleError> {
+    fn pop(&mut self) -> Result<Packed, PickleError> {
         if self.stack.len() <= self.floor() {
             return Err(self.error(Problem::StackUnderflow));
         }
@@ -313,13 +259,22 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
     #[inline(always)]
     fn long(&mut self, len: u64) -> Step {
         let digits = self.take(len)?;
-        let value = match *digits {
+        match *digits {
             // Six and seven bytes are nearly all addresses and times, so they are read without a loop.
-            [a, b, c, d, e, f] => int(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), 16),
-            [a, b, c, d, e, f, g] => int(u64::from_le_bytes([a, b, c, d, e, f, g, 0]), 8),
-            _ => text::long(digits),
-        };
-        self.push(value)
+            [a, b, c, d, e, f] => self.int(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), 16),
+            [a, b, c, d, e, f, g] => self.int(u64::from_le_bytes([a, b, c, d, e, f, g, 0]), 8),
+            _ => self.push_value(text::long(digits)),
+        }
+    }
+
+    /// Extends the sign of an integer whose digits leave `unused` bits at the top.
+    #[inline(always)]
+    fn int(&mut self, digits: u64, unused: u32) -> Step {
+        let value = (digits << unused) as i64 >> unused;
+        match Packed::int(value) {
+            Some(packed) => self.push(packed),
+            None => self.push_value(Value::Int(value)),
+        }
     }
 
     #[inline(always)]
@@ -333,24 +288,29 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
     fn push_text(&mut self, start: usize, len: usize) -> Step {
         let word = self.sink.word(&self.bytes[start..start + len]);
         let start = start as u64;
-        match handle(len, "bytes in a text") {
-            Ok(len) => self.push(Value::Text(Text { word, len, start })),
-            Err(problem) => Err(self.error(problem)),
+        let len = match handle(len, "bytes in a text") {
+            Ok(len) => len,
+            Err(problem) => return Err(self.error(problem)),
+        };
+        let text = Text { word, len, start };
+        match Packed::text(text) {
+            Some(packed) => self.push(packed),
+            None => self.push_value(Value::Text(text)),
         }
     }
 
     fn skip_bytes(&mut self, len: u64) -> Step {
         self.take(len)?;
-        self.push(Value::Bytes)
+        self.push_value(Value::Bytes)
     }
 
     // --- the memo ---
 
     #[inline(always)]
     fn get(&mut self, index: u64) -> Step {
-        match self.memo.get(index) {
-            Some(value) => self.push(value),
-            None => Err(self.error(Problem::MemoUnset { index })),
+        match self.memo.get(index as usize) {
+            Some(&value) if value.is_set() => self.push(value),
+            _ => Err(self.error(Problem::MemoUnset { index })),
         }
     }
 
@@ -362,152 +322,18 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             return Err(self.error(Problem::StackUnderflow));
         }
         let value = self.stack[self.stack.len() - 1];
-        if index > self.memo.len() && index > self.opcode_at as u64 / 2 + 1 {
+        if index == self.memo.len() as u64 {
+            self.memo.push(value);
+            return Ok(());
+        }
+        if index > self.opcode_at as u64 / 2 + 1 {
             return Err(self.error(Problem::MemoIndex { index }));
         }
-        self.memo.put(index, value);
+        let index = index as usize;
+        if index >= self.memo.len() {
+            self.memo.resize(index + 1, Packed::UNSET);
+        }
+        self.memo[index] = value;
         Ok(())
     }
-
-    // --- containers ---
-
-    #[inline(always)]
-    fn mark(&mut self) -> Step {
-        if self.marks.len() == MARK_LIMIT {
-            return Err(self.error(Problem::TooDeep { limit: MARK_LIMIT }));
-        }
-        self.marks.push(Mark {
-            height: self.stack.len(),
-            offset: self.opcode_at,
-        });
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn pop_mark(&mut self) -> Result<Mark, PickleError> {
-        match self.marks.pop() {
-            Some(mark) => Ok(mark),
-            None => Err(self.error(Problem::StackUnderflow)),
-        }
-    }
-
-    /// The container that lies below the values from `height` on.
-    #[inline(always)]
-    fn below(&self, height: usize) -> Result<Value, PickleError> {
-        if height <= self.floor() {
-            return Err(self.error(Problem::StackUnderflow));
-        }
-        Ok(self.stack[height - 1])
-    }
-
-    #[inline(always)]
-    fn set_items(&mut self) -> Step {
-        let mark = self.pop_mark()?;
-        let target = self.below(mark.height)?;
-        self.fill_dict(target, mark)
-    }
-
-    /// Moves the pairs above a mark into a dict, offering them to the sink first.
-    #[inline(always)]
-    fn fill_dict(&mut self, target: Value, mark: Mark) -> Step {
-        let Value::Dict(dict) = target else {
-            return Err(self.error(Problem::WrongContainer { wanted: "dict" }));
-        };
-        let pairs = &self.stack[mark.height..];
-        if !pairs.len().is_multiple_of(2) {
-            return Err(self.error(Problem::OddPairs));
-        }
-        let record = if self.store.is_empty_dict(dict) {
-            self.sink.dict(pairs, &mut self.store)
-        } else {
-            None
-        };
-        match record {
-            Some(record) => self.store.set_record(dict, record),
-            None => self.store.add_pairs(dict, mark.offset, pairs)?,
-        }
-        self.stack.truncate(mark.height);
-        Ok(())
-    }
-
-    /// One pair at a time: the dict may get more, so the sink is not asked.
-    fn set_item(&mut self) -> Step {
-        let height = self.stack.len().saturating_sub(2);
-        let Value::Dict(dict) = self.below(height)? else {
-            return Err(self.error(Problem::WrongContainer { wanted: "dict" }));
-        };
-        self.store
-            .add_pairs(dict, self.opcode_at, &self.stack[height..])?;
-        self.stack.truncate(height);
-        Ok(())
-    }
-
-    fn appends(&mut self) -> Step {
-        let mark = self.pop_mark()?;
-        let target = self.below(mark.height)?;
-        self.fill_list(target, mark.height)
-    }
-
-    fn append(&mut self) -> Step {
-        let height = self.stack.len().saturating_sub(1);
-        let target = self.below(height)?;
-        self.fill_list(target, height)
-    }
-
-    /// Moves the values from `height` on into a list.
-    fn fill_list(&mut self, target: Value, height: usize) -> Step {
-        let Value::List(list) = target else {
-            return Err(self.error(Problem::WrongContainer { wanted: "list" }));
-        };
-        if let Err(problem) = self.store.add_items(list, &self.stack[height..]) {
-            return Err(self.error(problem));
-        }
-        self.stack.truncate(height);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn tuple(&mut self, len: usize) -> Step {
-        if self.stack.len() - self.floor() < len {
-            return Err(self.error(Problem::StackUnderflow));
-        }
-        self.tuple_from(self.stack.len() - len)
-    }
-
-    fn tuple_from(&mut self, height: usize) -> Step {
-        let tuple = self.store.new_tuple(&self.stack[height..]);
-        self.stack.truncate(height);
-        self.push_new(tuple)
-    }
-
-    fn marked_tuple(&mut self) -> Step {
-        let mark = self.pop_mark()?;
-        self.tuple_from(mark.height)
-    }
-
-    fn marked_list(&mut self) -> Step {
-        let mark = self.pop_mark()?;
-        let list = self
-            .store
-            .new_list()
-            .map_err(|problem| self.error(problem))?;
-        self.fill_list(list, mark.height)?;
-        self.push(list)
-    }
-
-    fn marked_dict(&mut self) -> Step {
-        let mark = self.pop_mark()?;
-        let dict = self
-            .store
-            .new_dict()
-            .map_err(|problem| self.error(problem))?;
-        self.fill_dict(dict, mark)?;
-        self.push(dict)
-    }
-}
-
-/// Extends the sign of an integer whose digits leave `unused` bits at the top.
-#[inline(always)]
-fn int(digits: u64, unused: u32) -> Value {
-    Value::Int((digits << unused) as i64 >> unused)
 }

@@ -1,6 +1,6 @@
-//! Values of 16 bytes, and the store of the containers that they name.
+//! Values, and the store of the containers that they name.
 
-use super::{PickleError, Problem};
+use super::{Packed, PickleError, Problem};
 
 /// A text, kept as its place in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,9 +105,9 @@ impl Run {
             && Some(record.index) == self.first.index.checked_add(self.len)
     }
 
-    fn records(self) -> impl Iterator<Item = Value> {
+    fn records(self) -> impl Iterator<Item = Packed> {
         let Record { kind, index } = self.first;
-        (index..index + self.len).map(move |index| Value::Record(Record { kind, index }))
+        (index..index + self.len).map(move |index| Packed::record(Record { kind, index }))
     }
 }
 
@@ -115,7 +115,7 @@ impl Run {
 #[derive(Debug)]
 struct Pairs {
     offset: u64,
-    values: Vec<Value>,
+    values: Vec<Packed>,
 }
 
 /// All containers of one pickle, and its input.
@@ -125,9 +125,11 @@ pub struct Store<'a> {
     dicts: Vec<DictSlot>,
     pairs: Vec<Pairs>,
     lists: Vec<ListSlot>,
-    items: Vec<Vec<Value>>,
+    items: Vec<Vec<Packed>>,
     runs: Vec<Run>,
-    tuples: Vec<Value>,
+    tuples: Vec<Packed>,
+    /// Values that do not fit 8 bytes.
+    aside: Vec<Value>,
 }
 
 impl<'a> Store<'a> {
@@ -140,7 +142,18 @@ impl<'a> Store<'a> {
             items: Vec::new(),
             runs: Vec::new(),
             tuples: Vec::new(),
+            aside: Vec::new(),
         }
+    }
+
+    /// Unpacks a value.
+    #[inline(always)]
+    pub fn value(&self, packed: Packed) -> Value {
+        packed.value(&self.aside)
+    }
+
+    pub(super) fn pack(&mut self, value: Value) -> Packed {
+        Packed::new(value, &mut self.aside)
     }
 
     /// The bytes of a text; UTF-8 as a rule, but a pickle does not promise it.
@@ -153,7 +166,7 @@ impl<'a> Store<'a> {
     }
 
     /// The values of a tuple, `None` if `value` is none.
-    pub fn tuple(&self, value: Value) -> Option<&[Value]> {
+    pub fn tuple(&self, value: Value) -> Option<&[Packed]> {
         let Value::Tuple { len, start } = value else {
             return None;
         };
@@ -163,7 +176,7 @@ impl<'a> Store<'a> {
 
     /// The pairs (key, value, key, value, ...) of a plain dict; empty for an empty one, `None` for one
     /// that the sink took.
-    pub fn pairs(&self, dict: u32) -> Option<&[Value]> {
+    pub fn pairs(&self, dict: u32) -> Option<&[Packed]> {
         match self.dicts[dict as usize] {
             DictSlot::Empty => Some(&[]),
             DictSlot::Pairs(at) => Some(&self.pairs[at as usize].values),
@@ -202,9 +215,14 @@ impl<'a> Store<'a> {
 
     /// The items of a list; none once it is sealed.
     pub fn items(&self, list: u32) -> Vec<Value> {
+        let unpack = |packed| self.value(packed);
         match self.lists[list as usize] {
-            ListSlot::Items(at) => self.items[at as usize].clone(),
-            ListSlot::Run(at) => self.runs[at as usize].records().collect(),
+            ListSlot::Items(at) => self.items[at as usize]
+                .iter()
+                .copied()
+                .map(unpack)
+                .collect(),
+            ListSlot::Run(at) => self.runs[at as usize].records().map(unpack).collect(),
             ListSlot::Empty | ListSlot::Sealed(_) => Vec::new(),
         }
     }
@@ -237,23 +255,23 @@ impl<'a> Store<'a> {
         self.lists[list as usize] = ListSlot::Sealed(number);
     }
 
-    pub(super) fn new_dict(&mut self) -> Result<Value, Problem> {
+    pub(super) fn new_dict(&mut self) -> Result<Packed, Problem> {
         let id = handle(self.dicts.len(), "dicts")?;
         self.dicts.push(DictSlot::Empty);
-        Ok(Value::Dict(id))
+        Ok(Packed::dict(id))
     }
 
-    pub(super) fn new_list(&mut self) -> Result<Value, Problem> {
+    pub(super) fn new_list(&mut self) -> Result<Packed, Problem> {
         let id = handle(self.lists.len(), "lists")?;
         self.lists.push(ListSlot::Empty);
-        Ok(Value::List(id))
+        Ok(Packed::list(id))
     }
 
-    pub(super) fn new_tuple(&mut self, values: &[Value]) -> Result<Value, Problem> {
+    pub(super) fn new_tuple(&mut self, values: &[Packed]) -> Result<Packed, Problem> {
         let len = handle(values.len(), "values in a tuple")?;
         let start = self.tuples.len() as u64;
         self.tuples.extend_from_slice(values);
-        Ok(Value::Tuple { len, start })
+        Ok(self.pack(Value::Tuple { len, start }))
     }
 
     pub(super) fn is_empty_dict(&self, dict: u32) -> bool {
@@ -269,7 +287,7 @@ impl<'a> Store<'a> {
         &mut self,
         dict: u32,
         offset: usize,
-        pairs: &[Value],
+        pairs: &[Packed],
     ) -> Result<(), PickleError> {
         let offset = offset as u64;
         let slot = &mut self.dicts[dict as usize];
@@ -290,13 +308,13 @@ impl<'a> Store<'a> {
     }
 
     /// Appends values to a list.
-    pub(super) fn add_items(&mut self, list: u32, values: &[Value]) -> Result<(), Problem> {
+    pub(super) fn add_items(&mut self, list: u32, values: &[Packed]) -> Result<(), Problem> {
         let mut rest = values;
         match self.lists[list as usize] {
             ListSlot::Sealed(_) => return Err(Problem::ChangedAfterUse),
             ListSlot::Run(at) => rest = self.lengthen(at, rest),
             ListSlot::Empty => {
-                if let Some(first) = rest.first().and_then(|&value| self.record(value)) {
+                if let Some(first) = rest.first().and_then(|&item| self.record(self.value(item))) {
                     let at = handle(self.runs.len(), "lists")?;
                     self.runs.push(Run { first, len: 0 });
                     self.lists[list as usize] = ListSlot::Run(at);
@@ -325,11 +343,11 @@ impl<'a> Store<'a> {
     }
 
     /// Takes as many of `values` into a run as continue it, and returns the others.
-    fn lengthen<'v>(&mut self, at: u32, values: &'v [Value]) -> &'v [Value] {
+    fn lengthen<'v>(&mut self, at: u32, values: &'v [Packed]) -> &'v [Packed] {
         let mut run = self.runs[at as usize];
         let mut taken = 0;
         for &value in values {
-            match self.record(value) {
+            match self.record(self.value(value)) {
                 Some(record) if run.continues_with(record) => run.len += 1,
                 _ => break,
             }

@@ -46,16 +46,16 @@ pub(super) fn infer_sizes(start: &mut Start, entries: &[Entry], rules: &SizeRule
     for entry in entries {
         match entry.action {
             Action::Alloc => {
-                if let Some((address, bytes)) = shown_by(entry.address, &live, &open) {
+                if let Some((address, bytes)) = shown_by(entry.address(), &live, &open) {
                     open.remove(&address);
                     settle(start, address, bytes);
                     inference.inferred += 1;
                 }
-                live.insert(entry.address);
+                live.insert(entry.address());
             }
             Action::FreeCompleted => {
-                live.remove(&entry.address);
-                inference.guessed += u64::from(close(start, &mut open, entry.address));
+                live.remove(&entry.address());
+                inference.guessed += u64::from(close(start, &mut open, entry.address()));
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ pub(super) struct Clock {
 impl Clock {
     /// The clock of `entries`; `None` where none of them has a time.
     pub fn of(entries: &[Entry]) -> Option<Self> {
-        let first_us = entries.iter().find_map(|entry| entry.time_us)?;
+        let first_us = entries.iter().find_map(Entry::time_us)?;
         let mut clock = Clock {
             first_us,
             steps_back: 0,
@@ -24,7 +24,7 @@ impl Clock {
         };
         let mut latest_us = first_us;
         for entry in entries {
-            match entry.time_us {
+            match entry.time_us() {
                 None => clock.timeless += 1,
                 Some(time_us) if time_us < latest_us => clock.steps_back += 1,
                 Some(time_us) => latest_us = time_us,

@@ -132,14 +132,18 @@ impl<'a> Forward<'a> {
         let cause = first_release.map(|first| self.cause(entries, first, ending));
         let fails = ending.is_some_and(|entry| entry.action == Action::Oom);
         let mut late = Vec::new();
+        self.displace_released(entries);
         let mut trim = None;
         for (offset, entry) in entries.iter().enumerate() {
             let at = run.start + offset;
             let released = first_release.is_some_and(|first| offset > first);
-            self.count_reserved(entry);
+            self.reserved_bytes = reserved_after(self.reserved_bytes, entry);
             if is_release(entry.action) && cause == Some(Cause::Emptied) {
-                let event = *trim.get_or_insert_with(|| self.trim(at));
-                self.fact(at, event);
+                // One event for the group, unless a completion came between.
+                if trim != self.builder.len().checked_sub(1) {
+                    trim = Some(self.trim(at));
+                }
+                self.fact_of_last(at);
             } else if entry.action != Action::FreeCompleted {
                 self.held.push(at);
             } else if match cause {
@@ -149,7 +153,7 @@ impl<'a> Forward<'a> {
                 Some(Cause::Collected) => released || fails,
             } {
                 self.held.push(at);
-                late.push(entry.address);
+                late.push(entry.address());
             } else {
                 self.complete(at);
             }
@@ -211,22 +215,22 @@ impl<'a> Forward<'a> {
 
     fn alloc(&mut self, at: usize, entry: &Entry) {
         self.tick(entry);
-        self.displace(entry.address, entry.bytes);
+        self.displace(entry.address(), entry.bytes);
         let ask = self.ask(at, entry);
-        if self.builder.alloc(entry.address, ask).is_err() {
+        if self.builder.alloc(entry.address(), ask).is_err() {
             self.counts.unfreed += 1;
-            self.builder.free(entry.address, None, false);
+            self.builder.free(entry.address(), None, false);
             // Its key has just been freed, so this one cannot fail.
-            let _ = self.builder.alloc(entry.address, ask);
+            let _ = self.builder.alloc(entry.address(), ask);
         }
-        self.remember(entry.address, entry.bytes);
+        self.remember(entry.address(), entry.bytes);
         self.fact_of_last(at);
     }
 
     fn oom(&mut self, at: usize, entry: &Entry) {
         self.tick(entry);
         let ask = self.ask(at, entry);
-        self.builder.attempt(entry.address, ask);
+        self.builder.attempt(entry.address(), ask);
         self.counts.ooms += 1;
         self.fact_of_last(at);
     }
@@ -235,10 +239,10 @@ impl<'a> Forward<'a> {
     fn free(&mut self, at: usize, entry: &Entry) -> usize {
         self.tick(entry);
         let completes = self.from.entries.get(at + 1).is_some_and(|next| {
-            next.action == Action::FreeCompleted && next.address == entry.address
+            next.action == Action::FreeCompleted && next.address() == entry.address()
         });
         let deferred = !completes && !self.from.hidden.completions;
-        match self.builder.free(entry.address, None, deferred) {
+        match self.builder.free(entry.address(), None, deferred) {
             Freed::Live => self.counts.deferred += u64::from(deferred),
             Freed::Again => self.counts.freed_again += 1,
             Freed::Unknown => self.counts.freed_unknown += 1,
@@ -256,10 +260,10 @@ impl<'a> Forward<'a> {
     fn complete(&mut self, at: usize) {
         let entry = &self.from.entries[at];
         self.tick(entry);
-        if self.builder.complete(entry.address) {
+        if self.builder.complete(entry.address()) {
             self.fact_of_last(at);
-        } else if self.builder.is_live(entry.address) {
-            self.builder.free(entry.address, None, false);
+        } else if self.builder.is_live(entry.address()) {
+            self.builder.free(entry.address(), None, false);
             self.counts.unrequested += 1;
             self.fact_of_last(at);
         } else {
@@ -274,7 +278,7 @@ impl<'a> Forward<'a> {
         }
     }
 
-    /// An emptied cache; its event is told back.
+    /// An emptied cache; the number of its event is told back.
     fn trim(&mut self, at: usize) -> usize {
         self.tick(&self.from.entries[at]);
         self.builder.push(Event::Trim);

@@ -145,22 +145,26 @@ impl<'a> Back<'a> {
 
     fn undo_alloc(&mut self, at: usize, entry: &Entry) {
         if self.private && entry.pool.is_none() {
-            if let Some(pool) = self.region_of(entry.address).and_then(|region| region.pool) {
+            if let Some(pool) = self
+                .region_of(entry.address())
+                .and_then(|region| region.pool)
+            {
                 self.start.pools.insert(at, pool);
             }
         }
-        if self.blocks.remove(&entry.address).is_none() && !self.hidden.frees {
+        if self.blocks.remove(&entry.address()).is_none() && !self.hidden.frees {
             self.start.contradictions += 1;
         }
     }
 
     fn undo_free(&mut self, entry: &Entry) {
-        match self.blocks.get_mut(&entry.address) {
+        match self.blocks.get_mut(&entry.address()) {
             Some(held) if held.pending => held.pending = false,
             Some(_) => self.start.contradictions += 1,
             None => {
                 self.start.contradictions += u64::from(!self.hidden.completions);
-                self.blocks.insert(entry.address, held_again(entry, false));
+                self.blocks
+                    .insert(entry.address(), held_again(entry, false));
             }
         }
     }
@@ -168,13 +172,13 @@ impl<'a> Back<'a> {
     fn undo_completion(&mut self, entry: &Entry) {
         // Where requests are left out, a block is taken as live until its completion.
         let held = held_again(entry, !self.hidden.requests);
-        let before = self.blocks.insert(entry.address, held);
+        let before = self.blocks.insert(entry.address(), held);
         self.start.contradictions += u64::from(before.is_some());
     }
 
     fn undo_segment_alloc(&mut self, at: usize, entry: &Entry) {
         self.shrank(entry.bytes);
-        match self.start.regions.remove(&entry.address) {
+        match self.start.regions.remove(&entry.address()) {
             Some(region) => self.note_pool(at, entry, region.pool),
             None => self.start.stray_segments += 1,
         }
@@ -191,20 +195,20 @@ impl<'a> Back<'a> {
             expandable: false,
             guessed: true,
         };
-        if self.start.regions.insert(entry.address, region).is_some() {
+        if self.start.regions.insert(entry.address(), region).is_some() {
             self.start.stray_segments += 1;
         }
     }
 
     fn undo_map(&mut self, at: usize, entry: &Entry) {
         self.shrank(entry.bytes);
-        let end = entry.address.saturating_add(entry.bytes);
+        let end = entry.address().saturating_add(entry.bytes);
         let touched: Vec<(u64, Region)> = self
             .start
             .regions
             .range(..end)
             .rev()
-            .take_while(|(address, region)| address.saturating_add(region.bytes) > entry.address)
+            .take_while(|(address, region)| address.saturating_add(region.bytes) > entry.address())
             .map(|(address, region)| (*address, *region))
             .collect();
         if touched.is_empty() {
@@ -219,7 +223,7 @@ impl<'a> Back<'a> {
                     self.start.regions.insert(from, Region { bytes, ..region });
                 }
             };
-            keep(address, entry.address);
+            keep(address, entry.address());
             keep(end, address.saturating_add(region.bytes));
         }
     }
@@ -227,7 +231,7 @@ impl<'a> Back<'a> {
     /// The unmapped range is mapped again, and one with the mapped runs that it touches.
     fn undo_unmap(&mut self, entry: &Entry) {
         self.grew(entry.bytes);
-        let mut address = entry.address;
+        let mut address = entry.address();
         let mut region = Region {
             bytes: entry.bytes,
             stream: entry.stream,

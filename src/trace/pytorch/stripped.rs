@@ -111,18 +111,8 @@ fn entry(row: &Row<'_>) -> Result<Entry, TraceError> {
             return Err(row.refuse(other, known));
         }
     };
-    Ok(Entry {
-        action,
-        address: row.number(1)?,
-        bytes: row.number(2)?,
-        stream: row.number(3)?,
-        device_free_bytes: None,
-        time_us: None,
-        stack: None,
-        pool: None,
-        user_metadata: None,
-        compile_context: None,
-    })
+    let (address, bytes, stream) = (row.number(1)?, row.number(2)?, row.number(3)?);
+    Ok(Entry::new(action, address, bytes, stream))
 }
 
 fn add_state(row: &Row<'_>, segments: &mut Vec<Segment>) -> Result<(), TraceError> {

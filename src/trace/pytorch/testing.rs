@@ -4,18 +4,7 @@ use crate::trace::snapshot::{Action, Block, BlockState, Entry, Segment, Snapshot
 
 /// An entry of the default stream without a time.
 pub(super) fn entry(action: Action, address: u64, bytes: u64) -> Entry {
-    Entry {
-        action,
-        address,
-        bytes,
-        stream: 0,
-        device_free_bytes: None,
-        time_us: None,
-        stack: None,
-        pool: None,
-        user_metadata: None,
-        compile_context: None,
-    }
+    Entry::new(action, address, bytes, 0)
 }
 
 /// A segment of the default stream; `blocks` as (bytes, requested bytes, state).

@@ -96,7 +96,10 @@ pub(super) fn pool(
     store: &Store<'_>,
 ) -> Result<(u64, u64), Fault> {
     match store.tuple(value) {
-        Some(&[first, second]) => Ok((address(key, first)?, address(key, second)?)),
+        Some(&[first, second]) => Ok((
+            address(key, store.value(first))?,
+            address(key, store.value(second))?,
+        )),
         _ => Err(Fault::value(key, "a tuple of two integers", value)),
     }
 }

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::decode::{self, Fault};
-use super::record::{BLOCK, ENTRY, Records, word_of};
+use super::record::{ENTRY, Records};
 use super::word::*;
-use super::{
-    Action, Annotation, Block, Entry, Segment, Settings, Snapshot, SnapshotError, settings,
-};
-use crate::trace::pickle::{Record, Store, Value};
+use super::{Action, Annotation, Entry, Settings, Snapshot, SnapshotError, settings};
+use crate::trace::pickle::{Packed, Record, Store, Value};
 
 pub(super) struct Finish<'a> {
     store: Store<'a>,
@@ -20,6 +18,8 @@ pub(super) struct Finish<'a> {
     /// The outermost dict, whose place in the file stands for what has none of its own.
     top: Option<u32>,
 }
+
+mod segment;
 
 type Decoded<T> = Result<T, SnapshotError>;
 
@@ -62,13 +62,16 @@ impl<'a> Finish<'a> {
     }
 
     fn top_level(&mut self, dict: u32) -> Decoded<Snapshot> {
-        let Some(pairs) = self.store.pairs(dict).map(<[Value]>::to_vec) else {
+        let Some(pairs) = self.store.pairs(dict).map(<[Packed]>::to_vec) else {
             return Err(self.not_a_snapshot("one entry, frame or block".to_owned()));
         };
-        let has = |word| pairs.iter().step_by(2).any(|&key| word_of(key) == word);
+        let has = |word| pairs.iter().step_by(2).any(|&key| key.word() == word);
         if !has(SEGMENTS) && !has(DEVICE_TRACES) {
             let found = pairs.first().map_or("an empty dict".to_owned(), |&key| {
-                format!("a dict with the key {}", decode::show(key, &self.store))
+                format!(
+                    "a dict with the key {}",
+                    decode::show(self.store.value(key), &self.store)
+                )
             });
             return Err(self.not_a_snapshot(found));
         }
@@ -79,8 +82,8 @@ impl<'a> Finish<'a> {
         self.top = Some(dict);
         let mut snapshot = Snapshot::default();
         for pair in pairs.chunks_exact(2) {
-            let (key, value) = (pair[0], pair[1]);
-            match word_of(key) {
+            let (key, value) = (pair[0], self.store.value(pair[1]));
+            match key.word() {
                 SEGMENTS => snapshot.segments = self.segments(dict, value)?,
                 DEVICE_TRACES => snapshot.device_traces = self.device_traces(dict, value)?,
                 ALLOCATOR_SETTINGS => snapshot.settings = self.settings(value)?,
@@ -167,12 +170,12 @@ impl<'a> Finish<'a> {
         place: &str,
         key: &'static str,
         item: Value,
-    ) -> Decoded<(u32, Vec<Value>)> {
+    ) -> Decoded<(u32, Vec<Packed>)> {
         let Value::Dict(dict) = item else {
             let fault = Fault::value(key, "a list of dicts", item);
             return Err(self.error(place.to_owned(), self.top, fault));
         };
-        let pairs = self.store.pairs(dict).map(<[Value]>::to_vec);
+        let pairs = self.store.pairs(dict).map(<[Packed]>::to_vec);
         Ok((dict, pairs.unwrap_or_default()))
     }
 
@@ -238,88 +241,6 @@ impl<'a> Finish<'a> {
         entry.map_err(|fault| self.error(place, Some(dict), fault))
     }
 
-    // --- segments ---
-
-    fn segments(&mut self, dict: u32, value: Value) -> Decoded<Vec<Segment>> {
-        let items = self.take_list("the top level", dict, "segments", value)?;
-        self.segment_items(&items)
-    }
-
-    fn segment_items(&mut self, items: &[Value]) -> Decoded<Vec<Segment>> {
-        let mut segments = Vec::with_capacity(items.len());
-        for (index, &item) in items.iter().enumerate() {
-            let place = format!("segment {index}");
-            let (dict, pairs) = self.plain_dict(&place, "segments", item)?;
-            let (mut segment, blocks) = self
-                .segment(&pairs)
-                .map_err(|fault| self.error(place.clone(), Some(dict), fault))?;
-            segment.blocks = self.blocks(&place, dict, blocks)?;
-            segments.push(segment);
-        }
-        Ok(segments)
-    }
-
-    /// A segment without its blocks, and the list of these.
-    fn segment(&mut self, pairs: &[Value]) -> Result<(Segment, Value), Fault> {
-        let (mut address, mut total, mut large, mut blocks) = (None, None, None, None);
-        let mut segment = Segment {
-            device: 0,
-            address: 0,
-            total_bytes: 0,
-            allocated_bytes: 0,
-            active_bytes: 0,
-            requested_bytes: None,
-            stream: 0,
-            large: false,
-            pool: None,
-            expandable: false,
-            stack: None,
-            blocks: Vec::new(),
-        };
-        for pair in pairs.chunks_exact(2) {
-            let (key, value) = (pair[0], pair[1]);
-            match word_of(key) {
-                DEVICE => segment.device = decode::small("device", value)?,
-                ADDRESS => address = Some(decode::address("address", value)?),
-                TOTAL_SIZE => total = Some(decode::bytes("total_size", value)?),
-                ALLOCATED_SIZE => segment.allocated_bytes = decode::bytes("allocated_size", value)?,
-                ACTIVE_SIZE => segment.active_bytes = decode::bytes("active_size", value)?,
-                REQUESTED_SIZE => {
-                    segment.requested_bytes = Some(decode::bytes("requested_size", value)?);
-                }
-                STREAM => segment.stream = decode::address("stream", value)?,
-                SEGMENT_TYPE => large = Some(is_large(value)?),
-                SEGMENT_POOL_ID => {
-                    segment.pool = self.records.pool("segment_pool_id", value, &self.store)?;
-                }
-                IS_EXPANDABLE => segment.expandable = decode::flag("is_expandable", value)?,
-                FRAMES => segment.stack = self.records.stack(value, &mut self.store)?,
-                BLOCKS => blocks = Some(value),
-                _ => self.records.ignore(key, &self.store),
-            }
-        }
-        segment.address = address.ok_or(Fault::missing("address"))?;
-        segment.total_bytes = total.ok_or(Fault::missing("total_size"))?;
-        segment.large = large.ok_or(Fault::missing("segment_type"))?;
-        Ok((segment, blocks.ok_or(Fault::missing("blocks"))?))
-    }
-
-    fn blocks(&mut self, place: &str, dict: u32, list: Value) -> Decoded<Vec<Block>> {
-        let items = self.take_list(place, dict, "blocks", list)?;
-        let mut blocks = Vec::with_capacity(items.len());
-        for (index, item) in items.into_iter().enumerate() {
-            let place = format!("{place}, block {index}");
-            if let Some(Record { kind: BLOCK, index }) = self.store.record(item) {
-                blocks.push(self.records.blocks[index as usize]);
-                continue;
-            }
-            let (dict, pairs) = self.plain_dict(&place, "blocks", item)?;
-            let block = self.records.block(&pairs, &mut self.store);
-            blocks.push(block.map_err(|fault| self.error(place, Some(dict), fault))?);
-        }
-        Ok(blocks)
-    }
-
     // --- the rest of the top level ---
 
     fn settings(&mut self, value: Value) -> Decoded<Option<Settings>> {
@@ -348,7 +269,7 @@ impl<'a> Finish<'a> {
         Ok(annotations)
     }
 
-    fn annotation(&mut self, pairs: &[Value]) -> Result<Annotation, Fault> {
+    fn annotation(&mut self, pairs: &[Packed]) -> Result<Annotation, Fault> {
         let mut annotation = Annotation {
             name: String::new(),
             stage: String::new(),
@@ -360,27 +281,16 @@ impl<'a> Finish<'a> {
                 .map(|text| String::from_utf8_lossy(store.text(text)).into_owned())
         };
         for pair in pairs.chunks_exact(2) {
-            match word_of(pair[0]) {
-                NAME => annotation.name = text(&self.store, "name", pair[1])?,
-                STAGE => annotation.stage = text(&self.store, "stage", pair[1])?,
-                DEVICE => annotation.device = decode::small("device", pair[1])?,
-                TIME_US => annotation.time_us = decode::time("time_us", pair[1])?,
+            let value = self.store.value(pair[1]);
+            match pair[0].word() {
+                NAME => annotation.name = text(&self.store, "name", value)?,
+                STAGE => annotation.stage = text(&self.store, "stage", value)?,
+                DEVICE => annotation.device = decode::small("device", value)?,
+                TIME_US => annotation.time_us = decode::time("time_us", value)?,
                 _ => self.records.ignore(pair[0], &self.store),
             }
         }
         Ok(annotation)
-    }
-}
-
-fn is_large(value: Value) -> Result<bool, Fault> {
-    match word_of(value) {
-        LARGE => Ok(true),
-        SMALL => Ok(false),
-        _ => Err(Fault::value(
-            "segment_type",
-            "\"small\" or \"large\"",
-            value,
-        )),
     }
 }
 

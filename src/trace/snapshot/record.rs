@@ -9,7 +9,7 @@ use super::decode::{self, Fault};
 use super::table::{Frame, PoolId, StackId, Tables, TextId};
 use super::word::*;
 use super::{Action, Block, BlockState, Entry};
-use crate::trace::pickle::{Record, Sink, Store, Text, Value};
+use crate::trace::pickle::{Packed, Record, Sink, Store, Text, Value};
 
 /// [`Record::kind`] of an [`Entry`].
 pub(super) const ENTRY: u8 = 0;
@@ -37,7 +37,7 @@ impl Sink for Records {
     }
 
     #[inline]
-    fn dict(&mut self, pairs: &[Value], store: &mut Store<'_>) -> Option<Record> {
+    fn dict(&mut self, pairs: &[Packed], store: &mut Store<'_>) -> Option<Record> {
         let keys = key_set(pairs);
         let has = |word: u16| keys & (1 << word) != 0;
         if has(ACTION) {
@@ -66,24 +66,26 @@ fn record(kind: u8, count: usize) -> Option<Record> {
 
 /// The known keys of a dict, as bits.
 #[inline(always)]
-fn key_set(pairs: &[Value]) -> u64 {
+fn key_set(pairs: &[Packed]) -> u64 {
     let mut keys = 0;
     for pair in pairs.chunks_exact(2) {
-        if let Value::Text(Text { word, .. }) = pair[0] {
-            keys |= 1_u64.checked_shl(word.into()).unwrap_or(0);
-        }
+        keys |= 1_u64.checked_shl(pair[0].word().into()).unwrap_or(0);
     }
     keys
 }
 
 impl Records {
     /// Decodes an entry of a trace.
-    pub(super) fn entry(&mut self, pairs: &[Value], store: &mut Store<'_>) -> Result<Entry, Fault> {
+    pub(super) fn entry(
+        &mut self,
+        pairs: &[Packed],
+        store: &mut Store<'_>,
+    ) -> Result<Entry, Fault> {
         let (mut action, mut addr, mut size, mut device_free) = (None, None, None, None);
         let mut entry = Entry::new(Action::Snapshot, 0, 0, 0);
         for pair in pairs.chunks_exact(2) {
-            let (key, value) = (pair[0], pair[1]);
-            match word_of(key) {
+            let value = store.value(pair[1]);
+            match pair[0].word() {
                 ACTION => action = Some(self.action(value, store)?),
                 ADDR => addr = Some(decode::address("addr", value)?),
                 SIZE => size = Some(decode::bytes("size", value)?),
@@ -100,7 +102,7 @@ impl Records {
                 COMPILE_CONTEXT => {
                     entry.compile_context = self.optional_text("compile_context", value, store)?;
                 }
-                _ => self.ignore(key, store),
+                _ => self.ignore(pair[0], store),
             }
         }
         entry.action = action.ok_or(Fault::missing("action"))?;
@@ -142,13 +144,14 @@ impl Records {
     }
 
     /// Decodes a frame of a call stack.
-    fn frame(&mut self, pairs: &[Value], store: &Store<'_>) -> Result<Frame, Fault> {
+    fn frame(&mut self, pairs: &[Packed], store: &Store<'_>) -> Result<Frame, Fault> {
         let (mut name, mut filename, mut line) = (None, None, 0);
         for pair in pairs.chunks_exact(2) {
-            match word_of(pair[0]) {
-                NAME => name = Some(decode::text("name", pair[1])?),
-                FILENAME => filename = Some(decode::text("filename", pair[1])?),
-                LINE => line = decode::small("line", pair[1])?,
+            let value = store.value(pair[1]);
+            match pair[0].word() {
+                NAME => name = Some(decode::text("name", value)?),
+                FILENAME => filename = Some(decode::text("filename", value)?),
+                LINE => line = decode::small("line", value)?,
                 _ => self.ignore(pair[0], store),
             }
         }
@@ -162,12 +165,16 @@ impl Records {
     }
 
     /// Decodes a block of a segment.
-    pub(super) fn block(&mut self, pairs: &[Value], store: &mut Store<'_>) -> Result<Block, Fault> {
+    pub(super) fn block(
+        &mut self,
+        pairs: &[Packed],
+        store: &mut Store<'_>,
+    ) -> Result<Block, Fault> {
         let (mut address, mut bytes, mut state) = (None, None, None);
         let (mut requested_bytes, mut stack) = (None, None);
         for pair in pairs.chunks_exact(2) {
-            let value = pair[1];
-            match word_of(pair[0]) {
+            let value = store.value(pair[1]);
+            match pair[0].word() {
                 ADDRESS => address = Some(decode::address("address", value)?),
                 SIZE => bytes = Some(decode::bytes("size", value)?),
                 REQUESTED_SIZE => requested_bytes = Some(decode::bytes("requested_size", value)?),
@@ -207,9 +214,10 @@ impl Records {
         };
         let pairs = store.pairs(latest).ok_or(fault)?.to_vec();
         for pair in pairs.chunks_exact(2) {
-            match word_of(pair[0]) {
-                REAL_SIZE => *requested_bytes = Some(decode::bytes("real_size", pair[1])?),
-                FRAMES => *stack = self.stack(pair[1], store)?,
+            let value = store.value(pair[1]);
+            match pair[0].word() {
+                REAL_SIZE => *requested_bytes = Some(decode::bytes("real_size", value)?),
+                FRAMES => *stack = self.stack(value, store)?,
                 ADDR => {}
                 _ => self.ignore(pair[0], store),
             }
@@ -303,8 +311,8 @@ impl Records {
 
     /// Counts a key that this reader does not know.
     #[cold]
-    pub(super) fn ignore(&mut self, key: Value, store: &Store<'_>) {
-        let name: &[u8] = match key {
+    pub(super) fn ignore(&mut self, key: Packed, store: &Store<'_>) {
+        let name: &[u8] = match store.value(key) {
             Value::Text(text) => store.text(text),
             _ => b"(not a text)",
         };

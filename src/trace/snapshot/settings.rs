@@ -1,9 +1,9 @@
 //! The allocator's settings as the snapshot tells them.
 
 use super::decode::{self, Fault};
-use super::record::{Records, word_of};
+use super::record::Records;
 use super::word::*;
-use crate::trace::pickle::{Store, Value};
+use crate::trace::pickle::{Packed, Store, Value};
 
 /// The allocator's settings.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,14 +37,14 @@ pub enum Setting {
 
 /// Decodes the dict of settings.
 pub(super) fn decode(
-    pairs: &[Value],
+    pairs: &[Packed],
     store: &Store<'_>,
     records: &mut Records,
 ) -> Result<Settings, Fault> {
     let mut settings = Settings::default();
     for pair in pairs.chunks_exact(2) {
-        let (key, value) = (pair[0], pair[1]);
-        match word_of(key) {
+        let (key, value) = (store.value(pair[0]), store.value(pair[1]));
+        match pair[0].word() {
             ALLOC_CONF => {
                 let text = decode::text("PYTORCH_CUDA_ALLOC_CONF", value)?;
                 settings.alloc_conf = String::from_utf8_lossy(store.text(text)).into_owned();
@@ -66,7 +66,7 @@ pub(super) fn decode(
                     let name = String::from_utf8_lossy(store.text(name)).into_owned();
                     settings.others.push((name, value));
                 }
-                _ => records.ignore(key, store),
+                _ => records.ignore(pair[0], store),
             },
         }
     }
@@ -104,12 +104,12 @@ fn divisions(value: Value, store: &Store<'_>) -> Result<Vec<(u64, u64)>, Fault> 
     };
     let mut divisions = Vec::new();
     for pair in store.pairs(dict).ok_or_else(fault)?.chunks_exact(2) {
-        let text = decode::text(KEY, pair[0])?;
+        let text = decode::text(KEY, store.value(pair[0]))?;
         let start_mib = std::str::from_utf8(store.text(text))
             .ok()
             .and_then(|text| text.parse().ok())
             .ok_or_else(fault)?;
-        divisions.push((start_mib, decode::bytes(KEY, pair[1])?));
+        divisions.push((start_mib, decode::bytes(KEY, store.value(pair[1]))?));
     }
     divisions.sort_unstable();
     Ok(divisions)

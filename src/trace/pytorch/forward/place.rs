@@ -5,7 +5,7 @@ use crate::trace::builder::Ask;
 use crate::trace::snapshot::{Action, Entry, PoolId, StackId};
 use crate::trace::truth::{TruthEntry, TruthKind};
 
-use super::{Forward, is_release, reserved_after};
+use super::{Forward, is_release};
 
 /// Places, times and facts.
 impl Forward<'_> {
@@ -48,15 +48,8 @@ impl Forward<'_> {
         self.from.start.pools.get(&at).copied()
     }
 
-    pub(super) fn count_reserved(&mut self, entry: &Entry) {
-        self.reserved_bytes = reserved_after(self.reserved_bytes, entry);
-        if is_release(entry.action) {
-            self.displace(entry.address, entry.bytes);
-        }
-    }
-
     pub(super) fn tick(&mut self, entry: &Entry) {
-        if let (Some(clock), Some(time_us)) = (&self.from.clock, entry.time_us) {
+        if let (Some(clock), Some(time_us)) = (&self.from.clock, entry.time_us()) {
             self.now_ns = self.now_ns.max(clock.nanos(time_us));
             self.builder.at(self.now_ns);
         }
@@ -64,7 +57,7 @@ impl Forward<'_> {
 
     /// Begins the annotated ranges that begin no later than `entry`.
     pub(super) fn marks_before(&mut self, entry: &Entry) {
-        if let (Some(clock), Some(time_us)) = (self.from.clock, entry.time_us) {
+        if let (Some(clock), Some(time_us)) = (self.from.clock, entry.time_us()) {
             let time_ns = clock.nanos(time_us);
             while let Some((mark_ns, _)) = self.from.marks.get(self.next_mark)
                 && *mark_ns <= time_ns
@@ -102,7 +95,7 @@ impl Forward<'_> {
         }
     }
 
-    pub(super) fn fact(&mut self, at: usize, event: usize) {
+    fn fact(&mut self, at: usize, event: usize) {
         let mut held = std::mem::take(&mut self.held);
         for waiting in held.drain(..) {
             self.note(waiting, event);
@@ -118,8 +111,8 @@ impl Forward<'_> {
         };
         let pool = entry.pool.or_else(|| self.pool_of(at));
         let address = match kind {
-            TruthKind::Oom => entry.device_free_bytes.unwrap_or(0),
-            _ => entry.address,
+            TruthKind::Oom => entry.device_free_bytes().unwrap_or(0),
+            _ => entry.address(),
         };
         let fact = TruthEntry {
             event: u32::try_from(event).expect("fewer than 2^32 events in memory"),
@@ -149,6 +142,13 @@ impl Forward<'_> {
             && to > address
         {
             self.forget(from);
+        }
+    }
+
+    /// Frees what lies in segments that go back in a run.
+    pub(super) fn displace_released(&mut self, run: &[Entry]) {
+        for entry in run.iter().filter(|entry| is_release(entry.action)) {
+            self.displace(entry.address(), entry.bytes);
         }
     }
 

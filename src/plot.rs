@@ -1,0 +1,120 @@
+//! Plots: what was measured, as pictures made to be read on paper, in SVG and in PNG.
+//!
+//! A chart is plain data ([`LineChart`], [`BarChart`], [`AddressMap`], [`SizeHistogram`]) and knows nothing
+//! of traces or policies but their names. It is laid out once, as marks on a sheet (`scene`), and only then drawn by
+//! plotters (`canvas`), so that both formats show the same. A name has the same colour in every
+//! chart (`palette`). The same chart gives the same bytes, on any machine: the font is in the binary.
+
+mod axis;
+mod bars;
+mod canvas;
+mod frame;
+mod histogram;
+mod lines;
+mod map;
+mod palette;
+mod scene;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use axis::{Axis, Unit};
+pub use bars::{BarChart, BarColumn, BarRow, Outcome};
+pub use histogram::{SizeBin, SizeHistogram};
+pub use lines::{Guide, LineChart, Point, Series, Shape};
+pub use map::{AddressMap, Colouring, Rect, Segment, size_classes};
+
+/// A picture, before it is drawn.
+#[derive(Clone, Debug)]
+pub enum Chart {
+    /// Curves over time, events or another number.
+    Lines(LineChart),
+    /// Horizontal bars, one row a policy.
+    Bars(BarChart),
+    /// Address by time.
+    Map(AddressMap),
+    /// How many requests of which size.
+    Histogram(SizeHistogram),
+}
+
+/// A file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Vectors and text, 1600 units wide.
+    Svg,
+    /// Pixels, 1600 wide.
+    Png,
+}
+
+impl Format {
+    /// The usual ending of a file name, without the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Svg => "svg",
+            Format::Png => "png",
+        }
+    }
+}
+
+/// Why a chart was not drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum PlotError {
+    /// The file could not be written.
+    #[error("cannot write the plot {}: {source}", path.display())]
+    Write {
+        /// The file meant to be written.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The drawing library refused.
+    #[error("cannot draw: {0}")]
+    Backend(String),
+    /// The pixels could not be encoded.
+    #[error("cannot encode the PNG: {0}")]
+    Encode(#[from] png::EncodingError),
+}
+
+impl PlotError {
+    /// Wraps an error of plotters, whose type differs with the backend.
+    fn backend(error: impl std::fmt::Display) -> Self {
+        PlotError::Backend(error.to_string())
+    }
+}
+
+/// Draws a chart into the bytes of a file.
+///
+/// # Errors
+/// When the drawing library or the encoder fails; no input is known to bring that about.
+pub fn render(chart: &Chart, format: Format) -> Result<Vec<u8>, PlotError> {
+    let scene = match chart {
+        Chart::Lines(chart) => lines::scene(chart),
+        Chart::Bars(chart) => bars::scene(chart),
+        Chart::Map(chart) => map::scene(chart),
+        Chart::Histogram(chart) => histogram::scene(chart),
+    };
+    match format {
+        Format::Svg => canvas::svg(&scene),
+        Format::Png => canvas::png(&scene),
+    }
+}
+
+/// Draws a chart into a file, which is either complete or not touched.
+///
+/// # Errors
+/// As [`render`], and when the file or its neighbour `NAME.part` cannot be written.
+pub fn draw(chart: &Chart, path: &Path, format: Format) -> Result<(), PlotError> {
+    let bytes = render(chart, format)?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|source| {
+        // What is left beside is of no use to anyone; that it may not be there is no second error.
+        let _ = std::fs::remove_file(&beside);
+        PlotError::Write {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
