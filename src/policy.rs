@@ -7,10 +7,15 @@
 //!
 //! Adding a policy touches one new file, one variant of [`Spec`] and one arm of its `build`.
 
+pub mod bfc;
 pub mod bump;
+pub mod cupy;
+mod cut;
 pub mod index;
+pub mod limit;
 pub mod pytorch;
 pub mod registry;
+pub mod rmm;
 pub mod spec;
 
 pub use registry::{PolicyError, Registry};

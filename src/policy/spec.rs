@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Policy, PolicyError, bump, pytorch};
+use super::bfc::{ort, xla};
+use super::rmm::{arena, binning, fixed, pool};
+use super::{Policy, PolicyError, bump, cupy, pytorch};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -18,6 +20,20 @@ pub enum Spec {
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
+    /// TensorFlow's and JAX's best fit with coalescing.
+    XlaBfc(xla::Spec),
+    /// ONNX Runtime's arena.
+    OrtArena(ort::Spec),
+    /// RMM's pool.
+    RmmPool(pool::Spec),
+    /// RMM's arenas.
+    RmmArena(arena::Spec),
+    /// RMM's bins over a pool.
+    RmmBinning(binning::Spec),
+    /// RMM's blocks of one size.
+    RmmFixed(fixed::Spec),
+    /// CuPy's memory pool.
+    CupyPool(cupy::Spec),
 }
 
 impl Spec {
@@ -30,6 +46,13 @@ impl Spec {
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
+            Spec::XlaBfc(spec) => Box::new(xla::build(spec)?),
+            Spec::OrtArena(spec) => Box::new(ort::build(spec)),
+            Spec::RmmPool(spec) => Box::new(pool::Pool::new(spec.clone())?),
+            Spec::RmmArena(spec) => Box::new(arena::Arena::new(spec.clone())),
+            Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
+            Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
+            Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
         })
     }
 

@@ -21,6 +21,8 @@ pub enum AddressOrder {
     Shuffled(u64),
     /// The addresses of a recording, fed one by one; top down where it has none.
     Recorded,
+    /// These for the first mappings (what a policy takes at its start), then as `Recorded`.
+    Given(Vec<u64>),
     /// A simulated driver as test benches have one: no address is given twice.
     Bench(Bench),
 }
@@ -87,14 +89,18 @@ pub struct Driver {
 
 impl Driver {
     pub(super) fn new(order: AddressOrder, device: &Device) -> Self {
+        let given = match &order {
+            AddressOrder::Given(addresses) => addresses.as_slice(),
+            _ => &[],
+        };
         Driver {
+            fed_maps: given.iter().copied().collect(),
             order,
             page_bytes: device.page_bytes,
             bottom: 0,
             top: TOP,
             reserved: RESERVED_FROM,
             chunks: 0,
-            fed_maps: VecDeque::new(),
             fed_reserves: VecDeque::new(),
             holes: BTreeMap::new(),
             shared: HashMap::new(),
@@ -114,7 +120,7 @@ impl Driver {
             return address;
         }
         if let AddressOrder::Bench(bench) = &mut self.order {
-            return bench.take(bytes);
+            return bench.take(bytes.next_multiple_of(self.page_bytes));
         }
         if self.page_bytes == 1 {
             let base = self.bottom;
@@ -151,7 +157,10 @@ impl Driver {
         let up = match self.order {
             AddressOrder::BottomUp => true,
             AddressOrder::Shuffled(seed) => scramble(seed ^ self.chunks) & 1 == 1,
-            AddressOrder::TopDown | AddressOrder::Recorded | AddressOrder::Bench(_) => false,
+            AddressOrder::TopDown
+            | AddressOrder::Recorded
+            | AddressOrder::Given(_)
+            | AddressOrder::Bench(_) => false,
         };
         if up {
             self.bottom += bytes;
@@ -163,7 +172,10 @@ impl Driver {
     }
 
     pub(super) fn give(&mut self, base: u64, bytes: u64) {
-        let fixed = matches!(self.order, AddressOrder::Recorded | AddressOrder::Bench(_));
+        let fixed = matches!(
+            self.order,
+            AddressOrder::Recorded | AddressOrder::Given(_) | AddressOrder::Bench(_)
+        );
         if self.page_bytes == 1 || fixed {
             return;
         }
