@@ -137,7 +137,9 @@ impl Bed {
             let number = self.count("num_allocs");
             let (_, space) = self.pool();
             let (base, whole) = (space.base(block), space.bytes(block));
-            self.line(&format!("ptr {base:x} alloc {whole} req {bytes} id {number}"));
+            self.line(&format!(
+                "ptr {base:x} alloc {whole} req {bytes} id {number}"
+            ));
             self.ids.insert(id.to_owned(), block);
         } else {
             self.line("null");
@@ -222,7 +224,8 @@ fn hand_written_scripts_are_equal_line_by_line() {
             assert_eq!(bed.count("endless_extensions"), 1);
             continue;
         }
-        lines += common::same_lines(&name, &expected, &bed.out).unwrap_or_else(|what| panic!("{what}"));
+        lines +=
+            common::same_lines(&name, &expected, &bed.out).unwrap_or_else(|what| panic!("{what}"));
     }
     eprintln!("{lines} lines of scripts");
 }

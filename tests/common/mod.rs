@@ -64,16 +64,25 @@ pub struct Program {
 
 /// Compares line by line and counts; the first difference is told with its place.
 pub fn same_lines(name: &str, expected: &str, got: &str) -> Result<usize, String> {
-    let (want, have): (Vec<&str>, Vec<&str>) =
-        (expected.lines().collect(), got.lines().collect());
-    let differs = want.iter().zip(&have).position(|(want, have)| want.trim_end() != have.trim_end());
+    let (want, have): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), got.lines().collect());
+    let differs = want
+        .iter()
+        .zip(&have)
+        .position(|(want, have)| want.trim_end() != have.trim_end());
     if let Some(at) = differs {
         let before = have[at.saturating_sub(12)..at].join("\n");
         let at_line = at + 1;
-        return Err(format!("{name}, line {at_line}:\n{before}\n- {}\n+ {}", want[at], have[at]));
+        return Err(format!(
+            "{name}, line {at_line}:\n{before}\n- {}\n+ {}",
+            want[at], have[at]
+        ));
     }
     if want.len() != have.len() {
-        return Err(format!("{name}: {} lines expected, {} printed", want.len(), have.len()));
+        return Err(format!(
+            "{name}: {} lines expected, {} printed",
+            want.len(),
+            have.len()
+        ));
     }
     Ok(want.len())
 }

@@ -34,7 +34,7 @@ pub struct Spec {
     /// free on the card.
     pub arena: Limit,
     /// The least superblock, in bytes; larger requests go to the global arena. Fixed in
-    /// RMM: 1 MiB, 256 KiB before 2022.
+    /// RMM: 1 MiB, 256 KiB before 2022; 0 serves all from the global arena.
     #[serde(with = "serde_bytes")]
     pub superblock: u64,
 }
@@ -88,7 +88,7 @@ impl Arena {
         let least = self.spec.superblock;
         let keep = bytes.max(least);
         if let Some(block) = superblock.empty()
-            && space.bytes(block) >= keep.saturating_add(least)
+            && space.bytes(block) >= keep.saturating_add(least.max(QUANTUM_BYTES))
         {
             let rest = space.split(block, keep);
             self.global.insert(Superblock::whole(rest, space));

@@ -106,6 +106,16 @@ pub(super) struct Lists<L> {
     order: EventOrder,
     events: Vec<Event>,
     lists: BTreeMap<Key, L>,
+    tally: Tally,
+}
+
+/// How often memory passed from stream to stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tally {
+    /// Blocks taken from another list.
+    pub(super) steals: u64,
+    /// Lists merged into another.
+    pub(super) merges: u64,
 }
 
 impl<L: FreeList> Lists<L> {
@@ -114,7 +124,12 @@ impl<L: FreeList> Lists<L> {
             order,
             events: Vec::new(),
             lists: BTreeMap::new(),
+            tally: Tally::default(),
         }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// What a resource takes at its start goes to the null stream.
@@ -191,11 +206,13 @@ impl<L: FreeList> Lists<L> {
             let taken = self.lists.get_mut(other).and_then(|list| list.take(bytes));
             if let Some(block) = taken {
                 self.wait(stream, *other, space);
+                self.tally.steals += 1;
                 return Some((block, *other));
             }
         }
         for other in others {
             self.wait(stream, other, space);
+            self.tally.merges += 1;
             let merged = self.lists.remove(&other).unwrap_or_default();
             let list = self.lists.entry(own).or_default();
             list.absorb(merged, stream, space);
@@ -215,5 +232,15 @@ impl<L: FreeList> Lists<L> {
     pub(super) fn largest_bytes(&self, space: &Space) -> u64 {
         let bytes = self.lists.values().map(|list| list.largest_bytes(space));
         bytes.max().unwrap_or(0)
+    }
+}
+
+impl Lists<Coalescing> {
+    /// All free blocks, by address.
+    pub(super) fn blocks(&self, space: &Space) -> Vec<BlockId> {
+        let entries = self.lists.values().flat_map(|list| list.0.iter());
+        let mut blocks: Vec<BlockId> = entries.map(|entry| BlockId(entry.block)).collect();
+        blocks.sort_unstable_by_key(|block| space.base(*block));
+        blocks
     }
 }

@@ -19,7 +19,7 @@ use super::{Deferred, EventOrder, QUANTUM_BYTES};
 use crate::policy::cut::{cut_back, cut_front, padded_bytes};
 use crate::policy::limit::Limit;
 use crate::policy::{Policy, PolicyError};
-use crate::space::{BlockId, OutOfMemory, Request, Space, State};
+use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
 use crate::units::{MIB, round_up, serde_bytes};
 
@@ -183,18 +183,16 @@ impl Pool {
 
     /// The largest request that would be served: after a merge of all lists, or by growth.
     pub(super) fn servable_bytes(&self, space: &Space) -> u64 {
-        let (mut run, mut largest, mut whole) = (0, 0, 0);
-        for block in space.walk() {
-            if space.prev(block).is_none() || space.state(block) != State::Free {
-                run = 0;
+        let (mut run, mut largest, mut whole, mut below) = (0, 0, 0, None);
+        for block in self.lists.blocks(space) {
+            let touches = below.is_some() && space.prev(block) == below;
+            let bytes = space.bytes(block);
+            run = if touches { run + bytes } else { bytes };
+            largest = largest.max(run);
+            if bytes == space.segment_bytes(space.segment(block)) {
+                whole += bytes;
             }
-            if space.state(block) == State::Free {
-                run += space.bytes(block);
-                largest = largest.max(run);
-                if space.bytes(block) == space.segment_bytes(space.segment(block)) {
-                    whole += space.bytes(block);
-                }
-            }
+            below = Some(block);
         }
         let back = if self.spec.reclaim { whole } else { 0 };
         let by_maximum = match self.maximum_bytes {
@@ -271,7 +269,12 @@ impl Policy for Pool {
     }
 
     fn statistics(&self) -> Vec<(String, i64)> {
-        vec![("pool_size".to_owned(), self.pool_bytes as i64)]
+        let tally = self.lists.tally();
+        vec![
+            ("pool_size".to_owned(), self.pool_bytes as i64),
+            ("steals".to_owned(), tally.steals as i64),
+            ("merges".to_owned(), tally.merges as i64),
+        ]
     }
 }
 
