@@ -4,6 +4,8 @@
 //! ends of delayed frees and the moments of emptied caches (both are events of the
 //! trace). Everything else is predicted and compared.
 
+pub mod relative;
+
 use serde::Serialize;
 
 use crate::policy::Policy;
