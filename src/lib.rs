@@ -19,3 +19,4 @@ pub mod replay;
 pub mod space;
 pub mod trace;
 pub mod units;
+pub mod whatif;

@@ -11,7 +11,7 @@
 use serde::Deserialize;
 
 use super::{Motion, Policy};
-use crate::space::{BlockId, OutOfMemory, Request, Space, State};
+use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
@@ -51,6 +51,8 @@ pub struct Bump {
     spec: Spec,
     /// The hole that the offset is in; `None` when the end is reached.
     hole: Option<BlockId>,
+    /// Where all of it lies, from the start on.
+    segment: Option<SegmentId>,
     live: u64,
 }
 
@@ -61,6 +63,7 @@ impl Bump {
         Bump {
             spec,
             hole: None,
+            segment: None,
             live: 0,
         }
     }
@@ -68,7 +71,7 @@ impl Bump {
     /// The offset goes back: retired memory is free again, neighbours are joined.
     fn reset(&mut self, space: &mut Space) {
         self.hole = None;
-        let mut at = space.segments().next().map(|segment| space.first(segment));
+        let mut at = self.segment.map(|segment| space.first(segment));
         while let Some(block) = at {
             if space.state(block) == State::Retired {
                 space.reclaim(block);
@@ -135,7 +138,9 @@ fn next_hole(block: BlockId, space: &Space) -> Option<BlockId> {
 
 impl Policy for Bump {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
-        self.hole = Some(space.map(space.capacity_bytes())?);
+        let all = space.map(space.capacity_bytes())?;
+        self.hole = Some(all);
+        self.segment = Some(space.segment(all));
         Ok(())
     }
 

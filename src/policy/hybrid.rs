@@ -326,6 +326,17 @@ mod tests {
     }
 
     #[test]
+    fn each_side_keeps_to_its_own_segment() {
+        // Bump goes back to the start of its own segment, at 512, not to that of the other.
+        let hand = play(
+            "hybrid:small=size-class,large=bump,threshold=256,share=12",
+            4096,
+            "A a 256 ; A b 1024 ; A c 2048 ; F b ; F c ; A d 3072 ; A e 300",
+        );
+        assert_eq!(hand.told, ["0", "512", "1536", "ok", "ok", "512", "3584"]);
+    }
+
+    #[test]
     fn policies_that_differ_in_streams_do_not_go_together() {
         let error = Registry::default()
             .find("hybrid:small=stream-first-fit")

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use super::holes::{entry, smallest, start_in};
 use super::index::{BySize, Entry};
 use super::{Compacted, Motion, Policy, PolicyError};
-use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, State};
+use crate::space::{BlockId, Cause, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
@@ -51,6 +51,8 @@ pub struct SizeClass {
     free: BySize,
     /// What was never handed out; `None` once all was.
     frontier: Option<BlockId>,
+    /// Where all of it lies, from the start on.
+    segment: Option<SegmentId>,
 }
 
 impl SizeClass {
@@ -67,6 +69,7 @@ impl SizeClass {
             spec,
             free: BySize::new(),
             frontier: None,
+            segment: None,
         })
     }
 
@@ -124,10 +127,7 @@ impl SizeClass {
     fn last(&self, space: &Space) -> Option<BlockId> {
         match self.frontier {
             Some(frontier) => space.prev(frontier),
-            None => space
-                .segments()
-                .last()
-                .and_then(|segment| space.blocks(segment).last()),
+            None => space.blocks(self.segment?).last(),
         }
     }
 
@@ -153,7 +153,9 @@ impl SizeClass {
 
 impl Policy for SizeClass {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
-        self.frontier = Some(space.map(space.capacity_bytes())?);
+        let all = space.map(space.capacity_bytes())?;
+        self.frontier = Some(all);
+        self.segment = Some(space.segment(all));
         Ok(())
     }
 

@@ -27,3 +27,14 @@ pub fn gunzip(path: &std::path::Path) -> String {
         .expect("the file inflates");
     text
 }
+
+/// The names of a folder's files that end in `suffix`, without it, in order.
+pub fn names(folder: &std::path::Path, suffix: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .flatten()
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(suffix)?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
