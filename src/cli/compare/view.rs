@@ -87,10 +87,15 @@ fn row(row: &Row, best: bool) -> Vec<Cell> {
         }
     };
     let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
+    // One failure in a million is no 100.0 %.
+    let success_ppm = match row.failed {
+        0 => row.success_ppm,
+        _ => row.success_ppm.min(999_000),
+    };
     vec![
         Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
         format_count(row.failed).into(),
-        Cell::new(format_ppm(row.success_ppm), warn(is_success)),
+        Cell::new(format_ppm(success_ppm), warn(is_success)),
         format_bytes(row.footprint_bytes).into(),
         share(row.memory_efficiency_ppm).into(),
         share(row.peak_external_fragmentation_ppm).into(),
