@@ -79,7 +79,7 @@ fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
 
 fn row(row: &Row, best: bool) -> Vec<Cell> {
     let levels = warnings(row);
-    let warn = |of: fn(&Warning) -> bool| {
+    let warn = |of: IsLevel| {
         if levels.iter().any(of) {
             Mark::Warn
         } else {
@@ -156,10 +156,13 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
     lines
 }
 
+/// Whether a warning is of one kind.
+type IsLevel = fn(&Warning) -> bool;
+
 /// What the marks in the table mean, each only where it occurs.
 fn marks(rows: &[&Row]) -> Vec<&'static str> {
     let levels: Vec<Warning> = rows.iter().flat_map(|row| warnings(row)).collect();
-    let meanings: [(fn(&Warning) -> bool, &str); 3] = [
+    let meanings: [(IsLevel, &str); 3] = [
         (
             is_success,
             "success below 90 %: too little memory for this policy",
