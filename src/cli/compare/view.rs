@@ -79,7 +79,7 @@ fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
 
 fn row(row: &Row, best: bool) -> Vec<Cell> {
     let levels = warnings(row);
-    let warn = |of: fn(&Warning) -> bool| {
+    let warn = |of: IsLevel| {
         if levels.iter().any(of) {
             Mark::Warn
         } else {
@@ -87,10 +87,15 @@ fn row(row: &Row, best: bool) -> Vec<Cell> {
         }
     };
     let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
+    // One failure in a million is no 100.0 %.
+    let success_ppm = match row.failed {
+        0 => row.success_ppm,
+        _ => row.success_ppm.min(999_000),
+    };
     vec![
         Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
         format_count(row.failed).into(),
-        Cell::new(format_ppm(row.success_ppm), warn(is_success)),
+        Cell::new(format_ppm(success_ppm), warn(is_success)),
         format_bytes(row.footprint_bytes).into(),
         share(row.memory_efficiency_ppm).into(),
         share(row.peak_external_fragmentation_ppm).into(),
@@ -151,10 +156,13 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
     lines
 }
 
+/// Whether a warning is of one kind.
+type IsLevel = fn(&Warning) -> bool;
+
 /// What the marks in the table mean, each only where it occurs.
 fn marks(rows: &[&Row]) -> Vec<&'static str> {
     let levels: Vec<Warning> = rows.iter().flat_map(|row| warnings(row)).collect();
-    let meanings: [(fn(&Warning) -> bool, &str); 3] = [
+    let meanings: [(IsLevel, &str); 3] = [
         (
             is_success,
             "success below 90 %: too little memory for this policy",
