@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use crate::bound::peak_live_requested_bytes;
 use crate::observe::snapshot::Recorder;
-use crate::observe::{
-    AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline,
-};
+use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};

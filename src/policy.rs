@@ -11,6 +11,8 @@ pub mod best_fit;
 pub mod buddy;
 pub mod bump;
 pub mod compaction;
+pub mod cuda_malloc;
+pub mod cuda_malloc_async;
 pub mod first_fit;
 pub mod fit;
 pub mod growing;
@@ -175,6 +177,12 @@ pub trait Policy: Send {
     ) -> Option<Vec<(Slot, BlockId)>> {
         let _ = (segments, space);
         None
+    }
+
+    /// Whether every request is a mapping of its own: recorded addresses of requests are
+    /// then the driver's.
+    fn maps_each(&self) -> bool {
+        false
     }
 
     /// The statistics that the modelled allocator keeps, by its own names.

@@ -6,8 +6,8 @@ use crate::observe::timeline::{Bucket, Range, Timeline};
 use crate::observe::warnings::{FRAGMENTATION_PPM, SUCCESS_PPM};
 use crate::observe::{AddressMap, RequestSizes};
 use crate::plot::{
-    self, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment, Series,
-    Shape, SizeBin, SizeHistogram, Unit, size_classes,
+    self, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment,
+    Series, Shape, SizeBin, SizeHistogram, Unit, size_classes,
 };
 use crate::trace::{Event, Trace};
 use crate::units::format_bytes;
@@ -172,7 +172,10 @@ pub fn map(scene: &Scene, policy: &str, map: &AddressMap) -> Chart {
 /// The cells of the raster that are mostly in use, as blocks of the smallest class:
 /// what is not kept as it is, is what is smallest.
 fn raster<'a>(map: &'a AddressMap, at: impl Fn(When) -> f64 + 'a) -> impl Iterator<Item = Rect> {
-    let mostly = map.cells.iter().filter(|cell| cell.occupancy_ppm >= 500_000);
+    let mostly = map
+        .cells
+        .iter()
+        .filter(|cell| cell.occupancy_ppm >= 500_000);
     mostly.map(move |cell| {
         let column = cell.column as usize;
         let next = map.columns.get(column + 1);

@@ -15,7 +15,6 @@ use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
-use super::CliError;
 use crate::experiment::{Ended, Scene, Watch, run_cell};
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};

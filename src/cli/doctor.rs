@@ -54,8 +54,16 @@ fn findings(registry: &Registry, output: &Output) -> Vec<Finding> {
         value,
         good: true,
     };
-    let terminal = if io::stdout().is_terminal() { "a terminal" } else { "not a terminal" };
-    let colour = if output.colour { "colours" } else { "no colours" };
+    let terminal = if io::stdout().is_terminal() {
+        "a terminal"
+    } else {
+        "not a terminal"
+    };
+    let colour = if output.colour {
+        "colours"
+    } else {
+        "no colours"
+    };
     vec![
         good("version", env!("CARGO_PKG_VERSION").into()),
         policies(registry),

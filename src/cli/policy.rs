@@ -1,6 +1,5 @@
 //! `vramlab policy`: what there is, what it does, and whether a file holds one.
 
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -81,7 +80,10 @@ fn list(registry: &Registry, output: &mut Output) -> Result<(), CliError> {
     if output.json {
         return output.result(&found.iter().map(Told::of).collect::<Vec<_>>());
     }
-    let mut table = Table::new(vec![Column::words("policy", 0), Column::words("what it is", 0)]);
+    let mut table = Table::new(vec![
+        Column::words("policy", 0),
+        Column::words("what it is", 0),
+    ]);
     for chosen in &found {
         table.row(vec![(&*chosen.label).into(), (&*chosen.about).into()]);
     }

@@ -118,9 +118,9 @@ impl Replay {
                 format!("choose one with --device: {}", devices.join(", ")),
             ));
         }
-        scenes.pop().ok_or_else(|| {
-            CliError::usage(format!("{} holds no trace", self.trace.display()), "")
-        })
+        scenes
+            .pop()
+            .ok_or_else(|| CliError::usage(format!("{} holds no trace", self.trace.display()), ""))
     }
 
     fn files(
@@ -136,7 +136,9 @@ impl Replay {
         }
         if let Some(path) = &self.snapshot {
             let snapshot = crate::experiment::record(scene, registry, chosen)?;
-            output.file(path, |mut out| crate::trace::snapshot::write(&snapshot, &mut out))?;
+            output.file(path, |mut out| {
+                crate::trace::snapshot::write(&snapshot, &mut out)
+            })?;
         }
         Ok(())
     }
@@ -160,7 +162,10 @@ impl Replay {
         }
         let more = seen.row.failed - shown.len() as u64;
         if more > 0 && !shown.is_empty() {
-            output.line(&format!("and {} more", load::counted(more as usize, "failure")))?;
+            output.line(&format!(
+                "and {} more",
+                load::counted(more as usize, "failure")
+            ))?;
         }
         Ok(())
     }
@@ -202,18 +207,19 @@ fn placed(
     output: &mut Output,
 ) -> Result<Ended, CliError> {
     let mut ended = None;
-    output.file(path, |out| {
-        let mut placements = Placements::new(out, &scene.trace.ids);
-        ended = Some(cell(scene, registry, chosen, &mut placements));
-        match &ended {
-            Some(Ok(Ended::Replayed(_))) => placements.finish(),
-            _ => Err(io::Error::other("the replay broke off")),
-        }
-    })
-    .or_else(|error| match &ended {
-        Some(Ok(Ended::Replayed(_))) | None => Err(error),
-        _ => Ok(()),
-    })?;
+    output
+        .file(path, |out| {
+            let mut placements = Placements::new(out, &scene.trace.ids);
+            ended = Some(cell(scene, registry, chosen, &mut placements));
+            match &ended {
+                Some(Ok(Ended::Replayed(_))) => placements.finish(),
+                _ => Err(io::Error::other("the replay broke off")),
+            }
+        })
+        .or_else(|error| match &ended {
+            Some(Ok(Ended::Replayed(_))) | None => Err(error),
+            _ => Ok(()),
+        })?;
     ended.expect("a written file was filled")
 }
 
@@ -222,7 +228,10 @@ fn result<'a>(trace: Heading<'a>, seen: &'a Seen) -> Replayed<'a> {
     Replayed {
         trace,
         row: &seen.row,
-        warnings: warnings(&seen.row).iter().map(ToString::to_string).collect(),
+        warnings: warnings(&seen.row)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         failures: seen.failures.records(),
         verdicts: counted
             .map(|(verdict, count)| (verdict.name().to_owned(), count.into()))
@@ -253,12 +262,24 @@ fn figures(row: &Row) -> Table {
     for (what, value) in [
         ("success", format_ppm(row.success_ppm)),
         ("memory efficiency", share(row.memory_efficiency_ppm)),
-        ("peak external fragmentation", share(row.peak_external_fragmentation_ppm)),
-        ("mean external fragmentation", share(row.mean_external_fragmentation_ppm)),
-        ("peak internal fragmentation", share(row.peak_internal_fragmentation_ppm)),
+        (
+            "peak external fragmentation",
+            share(row.peak_external_fragmentation_ppm),
+        ),
+        (
+            "mean external fragmentation",
+            share(row.mean_external_fragmentation_ppm),
+        ),
+        (
+            "peak internal fragmentation",
+            share(row.peak_internal_fragmentation_ppm),
+        ),
         ("peak utilisation", format_ppm(row.peak_utilisation_ppm)),
         ("pause", format_nanos(row.pause_ns)),
-        ("cost of driver calls, moves and stalls", format_nanos(row.cost_ns)),
+        (
+            "cost of driver calls, moves and stalls",
+            format_nanos(row.cost_ns),
+        ),
     ] {
         table.row(vec![what.into(), Cell::from(value)]);
     }
@@ -277,7 +298,10 @@ fn counts(row: &Row) -> Vec<(&'static str, u64)> {
         ("driver calls", row.driver_calls),
         ("moves", row.moves),
         ("compactions", row.compactions),
-        ("compactions held back by their interval", row.compactions_held_back),
+        (
+            "compactions held back by their interval",
+            row.compactions_held_back,
+        ),
         ("requests delayed by a pause", row.delayed_requests),
         ("stalls", row.stalls),
         ("stream hazards", row.hazards),
@@ -285,7 +309,10 @@ fn counts(row: &Row) -> Vec<(&'static str, u64)> {
         ("frees of nothing allocated", row.unknown_frees),
         ("requests of no bytes", row.zero_sizes),
         ("overflows", row.overflows),
-        ("recorded failures that were served here", row.counterfactual_requests),
+        (
+            "recorded failures that were served here",
+            row.counterfactual_requests,
+        ),
     ];
     let kept = counts.into_iter().enumerate();
     let kept = kept.filter(|(at, (_, count))| *at < 3 || *count > 0);

@@ -51,8 +51,7 @@ impl Man {
 /// The page of a command, and those of the commands below it.
 fn write_pages(folder: &Folder, command: &clap::Command, name: &str) -> Result<(), CliError> {
     let file = format!("{name}.1");
-    let page = page(command)
-        .map_err(|error| CliError::write(folder.path().join(&file), error))?;
+    let page = page(command).map_err(|error| CliError::write(folder.path().join(&file), error))?;
     folder.file(&file, |out| out.write_all(&page))?;
     let below = command.get_subcommands();
     below

@@ -101,7 +101,10 @@ fn tell(stats: &Stats<'_>, output: &mut Output) -> Result<(), CliError> {
     ))?;
     if let Some(bytes) = stats.capacity_bytes {
         let exact = count(bytes);
-        output.line(&format!("  cap {} ({exact} bytes), as the trace tells", format_bytes(bytes)))?;
+        output.line(&format!(
+            "  cap {} ({exact} bytes), as the trace tells",
+            format_bytes(bytes)
+        ))?;
     }
     output.line(&format!(
         "  {} requests of {} in all; {} live at the peak ({} bytes)",
@@ -129,7 +132,11 @@ impl Check {
             for trace in load::open(path, &self.open)? {
                 let stats = Stats::of(&trace);
                 let findings = stats.findings();
-                let verdict = if findings.is_empty() { "sound" } else { "sound, with oddities" };
+                let verdict = if findings.is_empty() {
+                    "sound"
+                } else {
+                    "sound, with oddities"
+                };
                 output.line(&format!(
                     "{}: {verdict}; {} events, {}",
                     trace.name,

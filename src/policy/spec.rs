@@ -4,8 +4,9 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::{
-    Policy, PolicyError, best_fit, buddy, bump, compaction, first_fit, growing, hybrid, next_fit,
-    pytorch, size_class, stream_first_fit, tlsf, uniform, worst_fit,
+    Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async,
+    first_fit, growing, hybrid, next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform,
+    worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -42,6 +43,10 @@ pub enum Spec {
     Tlsf(tlsf::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
+    /// The driver itself.
+    CudaMalloc(cuda_malloc::Spec),
+    /// The driver's stream-ordered pool.
+    CudaMallocAsync(cuda_malloc_async::Spec),
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
@@ -78,6 +83,10 @@ impl Spec {
                 spec.clone(),
                 inner(&spec.over)?,
             )?),
+            Spec::CudaMalloc(spec) => Box::new(cuda_malloc::CudaMalloc::new(spec.clone())),
+            Spec::CudaMallocAsync(spec) => {
+                Box::new(cuda_malloc_async::CudaMallocAsync::new(spec.clone()))
+            }
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
         })
     }

@@ -94,7 +94,10 @@ fn row(row: &Row, best: bool) -> Vec<Cell> {
         format_bytes(row.footprint_bytes).into(),
         share(row.memory_efficiency_ppm).into(),
         share(row.peak_external_fragmentation_ppm).into(),
-        Cell::new(share(row.mean_external_fragmentation_ppm), warn(is_fragmentation)),
+        Cell::new(
+            share(row.mean_external_fragmentation_ppm),
+            warn(is_fragmentation),
+        ),
         share(row.peak_internal_fragmentation_ppm).into(),
         Cell::new(format_ppm(row.peak_utilisation_ppm), warn(is_utilisation)),
         format_count(row.moves).into(),
@@ -151,12 +154,18 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
 fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
     let levels: Vec<Warning> = rows.flat_map(warnings).collect();
     let meanings: [(fn(&Warning) -> bool, &str); 3] = [
-        (is_success, "success below 90 % (too little memory for this policy)"),
+        (
+            is_success,
+            "success below 90 % (too little memory for this policy)",
+        ),
         (
             is_fragmentation,
             "mean external fragmentation above 30 % (free memory lies in pieces)",
         ),
-        (is_utilisation, "utilisation above 80 % (little room is left)"),
+        (
+            is_utilisation,
+            "utilisation above 80 % (little room is left)",
+        ),
     ];
     let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));
     met.map(|(_, meaning)| *meaning).collect()

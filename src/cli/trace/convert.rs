@@ -100,7 +100,11 @@ impl Convert {
         // What was written may have gone to standard output: words go beside it.
         say(&told);
         for note in &notes {
-            say(&format!("left out: {} x {}", format_count(note.count), note.what));
+            say(&format!(
+                "left out: {} x {}",
+                format_count(note.count),
+                note.what
+            ));
         }
         Ok(())
     }
@@ -113,9 +117,9 @@ impl Convert {
                 "choose one with --device N; a file holds one trace",
             ));
         }
-        traces.pop().ok_or_else(|| {
-            CliError::usage(format!("{} holds no trace", self.trace.display()), "")
-        })
+        traces
+            .pop()
+            .ok_or_else(|| CliError::usage(format!("{} holds no trace", self.trace.display()), ""))
     }
 
     /// Writes the trace; answers what the format could not hold.
@@ -138,7 +142,10 @@ impl Convert {
             Format::Pickle => {
                 let chosen = registry.find(&self.policy)?;
                 // A snapshot shows what a policy does with room to do it.
-                let wanted = self.card.capacity.map_or(Ok(Wanted::Card), |_| self.card.wanted())?;
+                let wanted = self
+                    .card
+                    .capacity
+                    .map_or(Ok(Wanted::Card), |_| self.card.wanted())?;
                 let scene = Scene::new(trace, self.card.card.clone(), wanted);
                 let snapshot = record(&scene, registry, &chosen)?;
                 output.file(path, |mut out| snapshot::write(&snapshot, &mut out))?;

@@ -77,7 +77,10 @@ impl<'a> Stats<'a> {
     /// Walks over a trace.
     pub fn of(trace: &'a Trace) -> Self {
         let sizes = request_sizes(trace).0;
-        let requested = sizes.bins.iter().fold(0u64, |sum, bin| sum.saturating_add(bin.bytes));
+        let requested = sizes
+            .bins
+            .iter()
+            .fold(0u64, |sum, bin| sum.saturating_add(bin.bytes));
         let bins = (0u32..).zip(sizes.bins).filter(|(_, bin)| bin.count > 0);
         let mut stats = Stats {
             name: &trace.name,
@@ -144,9 +147,24 @@ impl<'a> Stats<'a> {
     pub fn findings(&self) -> Vec<Finding> {
         let end = self.events.saturating_sub(1) as usize;
         let findings = [
-            (self.double_frees, "a double free", self.first.double_free, true),
-            (self.unknown_frees, "a free of nothing allocated", self.first.unknown_free, true),
-            (self.zero_sizes, "a request of no bytes", self.first.zero_size, true),
+            (
+                self.double_frees,
+                "a double free",
+                self.first.double_free,
+                true,
+            ),
+            (
+                self.unknown_frees,
+                "a free of nothing allocated",
+                self.first.unknown_free,
+                true,
+            ),
+            (
+                self.zero_sizes,
+                "a request of no bytes",
+                self.first.zero_size,
+                true,
+            ),
         ];
         let mut findings: Vec<Finding> = findings
             .into_iter()

@@ -163,7 +163,11 @@ fn a_run_is_imported_again_as_the_trace_it_replayed() {
     let again = pytorch::import(&read, "run.pickle", "run", options).expect("a snapshot");
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].initial_events, 0);
-    let differs = again[0].events.iter().zip(&trace.events).find(|(a, b)| a != b);
+    let differs = again[0]
+        .events
+        .iter()
+        .zip(&trace.events)
+        .find(|(a, b)| a != b);
     assert_eq!(differs, None);
     assert_eq!(again[0].events.len(), trace.events.len());
     assert_eq!(again[0].times_ns, trace.times_ns);
