@@ -8,6 +8,7 @@ mod charts;
 mod compare;
 mod doctor;
 mod error;
+mod fidelity;
 mod folder;
 mod load;
 mod output;
@@ -52,6 +53,7 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
+    Fidelity(fidelity::Fidelity),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -89,6 +91,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
     match command {
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
+        Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),

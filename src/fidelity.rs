@@ -38,6 +38,8 @@ pub struct FidelityRow {
     pub completions_fed: u64,
     pub trims_fed: u64,
     pub served_instead: u64,
+    pub device_free: u64,
+    pub device_free_matched: u64,
 }
 
 impl FidelityRow {
@@ -66,6 +68,20 @@ pub enum FidelityError {
     /// The policy could not start.
     #[error("the policy could not take the {0} bytes that it starts with")]
     NoStart(u64),
+}
+
+/// The policy that a recording says it ran under, as `--policy` takes it; `None` where it
+/// does not say.
+#[must_use]
+pub fn recorded_policy(trace: &Trace) -> Option<String> {
+    let truth = trace.truth.as_deref()?;
+    let told = |name: &str| truth.settings.iter().find(|(known, _)| known == name);
+    let (_, conf) = told("PYTORCH_CUDA_ALLOC_CONF")?;
+    let quoted = |letter: char| matches!(letter, '\'' | '"');
+    Some(match conf.trim_matches(quoted) {
+        "" => "pytorch".to_owned(),
+        conf => format!("pytorch:{conf}"),
+    })
 }
 
 /// The result of a check: its row, and the model at the end.
@@ -117,10 +133,12 @@ pub fn check(
                 .map(|fact| fact.address)
                 .collect()
         };
-        let (maps, reserves) = (
-            addresses(TruthKind::SegmentAlloc),
-            addresses(TruthKind::SegmentMap),
-        );
+        let maps = addresses(if replay.policy().maps_each() {
+            TruthKind::Alloc
+        } else {
+            TruthKind::SegmentAlloc
+        });
+        let reserves = addresses(TruthKind::SegmentMap);
         judge.row.driver_addresses_fed += maps.len() as u64;
         replay.feed_addresses(&maps, &reserves);
         judge.facts = facts;
@@ -155,6 +173,8 @@ struct Judge<'a> {
     row: FidelityRow,
     facts: &'a [TruthEntry],
     index: usize,
+    /// What is free on an empty card; the first fact of it tells what others hold.
+    free_when_empty_bytes: Option<u64>,
 }
 
 impl<'a> Judge<'a> {
@@ -170,6 +190,7 @@ impl<'a> Judge<'a> {
             row,
             facts: &[],
             index: 0,
+            free_when_empty_bytes: None,
         }
     }
 
@@ -251,10 +272,11 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        if self.row.peak_reserved_bytes != self.row.recorded_peak_reserved_bytes {
+        let recorded_peak = self.row.recorded_peak_reserved_bytes;
+        if recorded_peak > 0 && self.row.peak_reserved_bytes != recorded_peak {
             self.diverge(format!(
-                "peak reserved {}, recorded {}",
-                self.row.peak_reserved_bytes, self.row.recorded_peak_reserved_bytes
+                "peak reserved {}, recorded {recorded_peak}",
+                self.row.peak_reserved_bytes
             ));
         }
     }
@@ -277,6 +299,7 @@ impl Observer for Judge<'_> {
                     self.diverge(format!("largest free {made}, recorded {}", fact.bytes));
                 }
                 TruthKind::UsedAfter | TruthKind::ReservedAfter => self.sums(fact, moment),
+                TruthKind::DeviceFreeAfter => self.device_free(fact, moment),
                 _ => {}
             }
         }
@@ -284,6 +307,23 @@ impl Observer for Judge<'_> {
 }
 
 impl Judge<'_> {
+    fn device_free(&mut self, fact: &TruthEntry, moment: &Moment<'_>) {
+        let taken_bytes = moment.space.counters().page_bytes;
+        let empty = *self
+            .free_when_empty_bytes
+            .get_or_insert(fact.bytes + taken_bytes);
+        self.row.device_free += 1;
+        if fact.bytes + taken_bytes == empty {
+            self.row.device_free_matched += 1;
+        } else {
+            let made = empty.saturating_sub(taken_bytes);
+            self.diverge(format!(
+                "{made} bytes free on the card, recorded {}",
+                fact.bytes
+            ));
+        }
+    }
+
     fn sums(&mut self, fact: &TruthEntry, moment: &Moment<'_>) {
         let counters = moment.space.counters();
         let (name, made) = match fact.kind {

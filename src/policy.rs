@@ -12,6 +12,8 @@ pub mod bfc;
 pub mod buddy;
 pub mod bump;
 pub mod compaction;
+pub mod cuda_malloc;
+pub mod cuda_malloc_async;
 pub mod cupy;
 mod cut;
 pub mod first_fit;
@@ -180,6 +182,12 @@ pub trait Policy: Send {
     ) -> Option<Vec<(Slot, BlockId)>> {
         let _ = (segments, space);
         None
+    }
+
+    /// Whether every request is a mapping of its own: recorded addresses of requests are
+    /// then the driver's.
+    fn maps_each(&self) -> bool {
+        false
     }
 
     /// The statistics that the modelled allocator keeps, by its own names.

@@ -283,6 +283,11 @@ impl Replay {
         self.space.driver_mut().feed(maps, reserves);
     }
 
+    /// The memory of the program's context is given back to the driver's addresses.
+    pub fn give_context_back(&mut self) {
+        self.space.driver_mut().give_context_back();
+    }
+
     /// The Space as it is now.
     #[must_use]
     pub fn space(&self) -> &Space {

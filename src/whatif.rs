@@ -5,6 +5,7 @@
 //! address. So a prediction runs under several address orders: where all agree it does
 //! not hang on the driver and is exact; else it is a range.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -13,8 +14,11 @@ use serde::Serialize;
 use crate::policy::registry::Chosen;
 use crate::policy::{PolicyError, Registry};
 use crate::replay::Replay;
+use crate::space::driver::context::{Taken, given_back};
 use crate::space::{AddressOrder, Device, SpaceConfig};
 use crate::trace::Trace;
+use crate::trace::truth::TruthKind;
+use crate::units::{format_bytes, format_count};
 
 /// The card and what of it may be used.
 #[derive(Debug, Clone)]
@@ -131,6 +135,136 @@ fn run(
         PolicyError::new(&chosen.label, what)
     })?;
     replay.name_streams(&trace.streams);
-    replay.feed(&trace.events, &trace.times_ns, &mut ());
+    let events = trace.events.len();
+    let moved = context_moved_at(trace).map_or(events, |event| event.min(events));
+    feed(&mut replay, trace, 0..moved);
+    if moved < events {
+        replay.give_context_back();
+        feed(&mut replay, trace, moved..events);
+    }
     Ok(replay)
+}
+
+fn feed(replay: &mut Replay, trace: &Trace, range: Range<usize>) {
+    let times_ns = trace.times_ns.get(range.clone()).unwrap_or(&[]);
+    replay.feed(&trace.events[range], times_ns, &mut ());
+}
+
+/// The one thing that a prediction takes from a recording beside its requests: when the
+/// context of the program moved, which no setting of the allocator changes.
+fn context_moved_at(trace: &Trace) -> Option<usize> {
+    let facts = trace.truth.as_deref()?.entries.iter();
+    let taken: Vec<Taken> = facts
+        .filter(|fact| fact.kind == TruthKind::SegmentAlloc)
+        .map(|fact| Taken {
+            event: fact.event,
+            address: fact.address,
+            bytes: fact.bytes,
+        })
+        .collect();
+    given_back(&taken).map(|event| event as usize)
+}
+
+/// The presets of PyTorch that are worth a try, the default first.
+pub const PYTORCH_SETTINGS: [&str; 9] = [
+    "pytorch",
+    "pytorch-expandable",
+    "pytorch-split-128",
+    "pytorch-split-512",
+    "pytorch-roundup-4",
+    "pytorch-roundup-8",
+    "pytorch-expandable-roundup-4",
+    "pytorch-large-64",
+    "pytorch-gc-80",
+];
+
+/// Which settings would have avoided the failures of the first prediction, and at what
+/// cost in driver calls; where nothing failed, which reserve the least.
+#[must_use]
+pub fn advice(predictions: &[Prediction]) -> String {
+    let Some((own, others)) = predictions.split_first() else {
+        return String::new();
+    };
+    let cost = |made: &Prediction| {
+        let calls = i128::from(made.driver_calls) - i128::from(own.driver_calls);
+        let unsure = if made.exact {
+            ""
+        } else {
+            ", hangs on addresses of the driver"
+        };
+        format!(
+            "{} (peak reserved {}, {} driver calls, {calls:+}{unsure})",
+            made.policy,
+            format_bytes(made.peak_reserved_bytes),
+            format_count(made.driver_calls),
+        )
+    };
+    if own.failed == 0 {
+        let frugal = others.iter().filter(|made| {
+            made.high_failed == 0 && made.high_peak_reserved_bytes < own.low_peak_reserved_bytes
+        });
+        return match frugal.min_by_key(|made| made.peak_reserved_bytes) {
+            Some(least) => format!(
+                "Nothing failed under {}; least: {}.",
+                own.policy,
+                cost(least)
+            ),
+            None => format!(
+                "Nothing failed under {}, and no other setting reserves less.",
+                own.policy
+            ),
+        };
+    }
+    let avoiding: Vec<String> = others
+        .iter()
+        .filter(|made| made.high_failed == 0)
+        .map(cost)
+        .collect();
+    let failures = format!(
+        "{} requests failed under {}",
+        format_count(own.failed),
+        own.policy
+    );
+    if avoiding.is_empty() {
+        format!("{failures}; none of these settings would have avoided all of it.")
+    } else {
+        format!(
+            "{failures}; it would have been avoided by {}.",
+            avoiding.join("; ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(policy: &str, peak: u64, failed: u64, driver_calls: u64) -> Prediction {
+        Prediction {
+            policy: policy.into(),
+            peak_reserved_bytes: peak,
+            low_peak_reserved_bytes: peak,
+            high_peak_reserved_bytes: peak,
+            exact: true,
+            failed,
+            high_failed: failed,
+            served_instead: 0,
+            driver_calls,
+            statistics: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_advice_names_what_avoids_a_failure_and_its_cost() {
+        let (own, other) = (made("a", 4 << 20, 2, 10), made("b", 3 << 20, 0, 25));
+        let told = advice(&[own.clone(), made("c", 1 << 20, 1, 5), other]);
+        assert!(told.contains("2 requests failed under a"), "{told}");
+        assert!(
+            told.contains("25 driver calls, +15") && !told.contains("c ("),
+            "{told}"
+        );
+        assert!(advice(&[own]).contains("none of these"));
+        let told = advice(&[made("a", 4 << 20, 0, 10), made("b", 3 << 20, 0, 8)]);
+        assert!(told.contains("least: b") && told.contains("-2"), "{told}");
+    }
 }

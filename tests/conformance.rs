@@ -8,11 +8,17 @@ use vramlab::space::{BlockId, OutOfMemory, Request, Space, State};
 use vramlab::trace::{Event, StreamId};
 
 /// Whether free blocks stay in pieces by the rules: size classes are never joined, and
-/// stream-ordered first fit joins only what it serves together.
+/// stream-ordered first fit joins only what it serves together; chunks that moved leave
+/// gaps in the range of cudaMallocAsync.
 fn never_joins(spec: &str) -> bool {
-    ["size-class", "hybrid", "stream-first-fit"]
-        .iter()
-        .any(|algorithm| spec.contains(algorithm))
+    [
+        "size-class",
+        "hybrid",
+        "stream-first-fit",
+        "cuda-malloc-async",
+    ]
+    .iter()
+    .any(|algorithm| spec.contains(algorithm))
 }
 
 /// The breaches of the policies that `specs` name.

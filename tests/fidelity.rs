@@ -5,11 +5,13 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use vramlab::fidelity::{self, Checked};
+use vramlab::fidelity::{self, Checked, FidelityRow};
 use vramlab::policy::Registry;
+use vramlab::replay::{Moment, Observer, Outcome, Replay};
 use vramlab::space::{AddressOrder, Device, SpaceConfig};
 use vramlab::trace::open::OpenOptions;
-use vramlab::trace::{Trace, open::open};
+use vramlab::trace::pytorch::{self, Options};
+use vramlab::trace::{Trace, open::open, snapshot, vlt};
 use vramlab::units::MIB;
 
 /// What the file beside a recording says of it.
@@ -124,4 +126,176 @@ fn every_recording_is_met_event_by_event() {
         wrong.join("\n")
     );
     assert_eq!(addresses, 530_112);
+}
+
+/// A trace under the settings that it tells, on the whole card.
+fn own_settings(trace: &Trace) -> FidelityRow {
+    let registry = Registry::default();
+    let spec = fidelity::recorded_policy(trace).unwrap_or_else(|| "pytorch".into());
+    let chosen = registry.find(&spec).expect("its settings");
+    let beside = Beside {
+        cap_mib: 0,
+        alloc_conf: String::new(),
+        device_total_bytes: 150_109_880_320,
+        memory_stats: Default::default(),
+    };
+    let built = registry.build(&chosen).expect("builds");
+    let checked = fidelity::check(trace, &chosen.label, built, config(&beside, trace));
+    checked.expect("holds truth").row
+}
+
+#[test]
+fn public_recordings_that_begin_in_the_middle_are_met() {
+    let Some(folder) = common::shared("public/derived-pytorch") else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for name in common::names(&folder, ".events.csv") {
+        let path = folder.join(format!("{name}.events.csv"));
+        let trace = open(&path, &OpenOptions::default())
+            .expect("opens")
+            .remove(0);
+        let row = own_settings(&trace);
+        println!(
+            "{name}: {} of {} addresses",
+            row.addresses_matched, row.allocations
+        );
+        assert!(row.allocations > 0, "{name}");
+        if row.addresses_matched != row.allocations {
+            wrong.push(format!("{name}: {:?}", row.first_divergence));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn recordings_cut_at_their_begin_are_met() {
+    let Some(folder) = common::shared("recordings/torch") else {
+        return;
+    };
+    let (mut met, mut asked) = (0, 0);
+    for name in [
+        "resnet50_train",
+        "gpt2_varlen",
+        "graph_capture",
+        "multi_stream",
+    ] {
+        let packed = std::fs::File::open(folder.join(format!("{name}.pickle.gz"))).expect("opens");
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut bytes)
+            .expect("inflates");
+        let whole = snapshot::read(&bytes).expect("reads");
+        for eighths in [1, 4, 7] {
+            let mut later = whole.clone();
+            let entries = later.device_traces[0].len();
+            later.device_traces[0].drain(..entries * eighths / 8);
+            let trace = pytorch::import(&later, name, name, Options::default());
+            let row = own_settings(&trace.expect("imports").remove(0));
+            println!(
+                "{name} from {eighths}/8 on: {} of {} addresses, {:?}",
+                row.addresses_matched, row.allocations, row.first_divergence
+            );
+            met += row.addresses_matched;
+            asked += row.allocations;
+        }
+    }
+    assert_eq!(met, asked);
+}
+
+/// Where each served request lies in its segment.
+#[derive(Default)]
+struct Offsets(Vec<(u64, u64)>);
+
+impl Observer for Offsets {
+    fn see(&mut self, moment: &Moment<'_>) {
+        if let Outcome::Served(block) = moment.outcome {
+            let space = moment.space;
+            let base = space.segment_base(space.segment(block));
+            self.0.push((moment.index, space.base(block) - base));
+        }
+    }
+}
+
+fn offsets(trace: &Trace, addresses: AddressOrder) -> Vec<(u64, u64)> {
+    let registry = Registry::default();
+    let chosen = registry.find("pytorch").expect("a preset");
+    let config = SpaceConfig {
+        device: Arc::new(card(150_109_880_320)),
+        capacity_bytes: 150_109_880_320,
+        addresses,
+        ..SpaceConfig::bare(1)
+    };
+    let config = SpaceConfig {
+        streams: trace.streams.len(),
+        ..config
+    };
+    let built = registry.build(&chosen).expect("builds");
+    let mut replay = Replay::new(built, config).expect("starts");
+    replay.name_streams(&trace.streams);
+    let mut seen = Offsets::default();
+    replay.feed(&trace.events, &trace.times_ns, &mut seen);
+    seen.0
+}
+
+/// The recorded offsets: an address less the base of the segment that holds it.
+fn recorded_offsets(trace: &Trace) -> Vec<(u64, u64)> {
+    use vramlab::trace::truth::TruthKind;
+    let mut segments = std::collections::BTreeMap::new();
+    let mut offsets = Vec::new();
+    for fact in &trace.truth.as_ref().expect("a recording").entries {
+        match fact.kind {
+            TruthKind::SegmentAlloc => drop(segments.insert(fact.address, fact.bytes)),
+            TruthKind::SegmentFree => drop(segments.remove(&fact.address)),
+            TruthKind::Alloc => {
+                let (base, _) = segments
+                    .range(..=fact.address)
+                    .next_back()
+                    .expect("a segment");
+                offsets.push((u64::from(fact.event), fact.address - base));
+            }
+            _ => {}
+        }
+    }
+    offsets
+}
+
+#[test]
+fn a_copy_without_addresses_gives_the_same_placements_in_its_segments() {
+    let Some(folder) = common::shared("recordings/torch") else {
+        return;
+    };
+    for name in [
+        "resnet50_train",
+        "detector_train",
+        "graph_capture",
+        "churn_default_s1",
+    ] {
+        let beside = beside(&folder.join(format!("{name}.json")));
+        let trace = load(&folder.join(format!("{name}.pickle.gz")), &beside);
+        let mut bytes = Vec::new();
+        vlt::write(&trace, &mut bytes).expect("writes");
+        let back = vlt::read(bytes.as_slice(), name).expect("reads");
+        if beside.cap_mib == 0 {
+            let row = own_settings(&back);
+            assert_eq!(row.first_divergence, None, "{name} as .vlt");
+        }
+        let stripped = Trace {
+            truth: None,
+            ..back
+        };
+        let (made, recorded) = (
+            offsets(&stripped, AddressOrder::TopDown),
+            recorded_offsets(&trace),
+        );
+        assert_eq!(made.len(), recorded.len(), "{name}");
+        let met = made
+            .iter()
+            .zip(&recorded)
+            .filter(|(made, recorded)| made == recorded)
+            .count();
+        println!(
+            "{name}: {met} of {} placements without recorded addresses",
+            made.len()
+        );
+    }
 }

@@ -69,6 +69,14 @@ pub enum CliError {
         /// Seed, event and rule.
         what: String,
     },
+    /// A model did not meet a recording.
+    #[error("{wrong} of {of} recordings are not met")]
+    Mismatch {
+        /// Recordings with a divergence.
+        wrong: usize,
+        /// Recordings checked.
+        of: usize,
+    },
     /// `--fail-on-oom` was asked for, and a request failed.
     #[error("{failed} of {requests} requests were not served")]
     OutOfMemory {
@@ -96,7 +104,8 @@ impl CliError {
         }
     }
 
-    /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory.
+    /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
+    /// 20 a mismatch.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -108,6 +117,7 @@ impl CliError {
             | CliError::Broke(_)
             | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
+            CliError::Mismatch { .. } => 20,
         }
     }
 
@@ -136,6 +146,10 @@ impl CliError {
             }
             CliError::OutOfMemory { .. } => {
                 "`--capacity` gives more room; without --fail-on-oom this is no error".into()
+            }
+            CliError::Mismatch { .. } => {
+                "a capped recording needs its cap: --capacity SIZE; other settings: --policy SPEC"
+                    .into()
             }
             _ => String::new(),
         };

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::CliError;
 use super::args::{CardArgs, OpenArgs, is_stream};
 use crate::experiment::{Origin, Scene};
-use crate::trace::{self, Note, Trace};
+use crate::trace::{self, Note, OpenOptions, Trace};
 use crate::units::{format_bytes, format_count, format_nanos};
 
 /// Reads all traces of a file and checks the rules that a replay relies on.
@@ -16,7 +16,15 @@ use crate::units::{format_bytes, format_count, format_nanos};
 /// # Errors
 /// As [`trace::open`], or the first event that breaks a rule.
 pub fn open(path: &Path, open: &OpenArgs) -> Result<Vec<Trace>, CliError> {
-    let traces = trace::open(path, &open.options())?;
+    open_with(path, &open.options())
+}
+
+/// As [`open`], with options that the command made.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Vec<Trace>, CliError> {
+    let traces = trace::open(path, options)?;
     for trace in &traces {
         trace::check::check(trace).map_err(|(event, fault)| CliError::Rule {
             file: path.display().to_string(),

@@ -6,8 +6,9 @@ use toml::Value;
 use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
-    Policy, PolicyError, best_fit, buddy, bump, compaction, cupy, first_fit, growing, hybrid,
-    next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform, worst_fit,
+    Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
+    first_fit, growing, hybrid, next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform,
+    worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -44,6 +45,10 @@ pub enum Spec {
     Tlsf(tlsf::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
+    /// The driver itself.
+    CudaMalloc(cuda_malloc::Spec),
+    /// The driver's stream-ordered pool.
+    CudaMallocAsync(cuda_malloc_async::Spec),
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
@@ -94,6 +99,10 @@ impl Spec {
                 spec.clone(),
                 inner(&spec.over)?,
             )?),
+            Spec::CudaMalloc(spec) => Box::new(cuda_malloc::CudaMalloc::new(spec.clone())),
+            Spec::CudaMallocAsync(spec) => {
+                Box::new(cuda_malloc_async::CudaMallocAsync::new(spec.clone()))
+            }
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
             Spec::XlaBfc(spec) => Box::new(xla::build(spec)?),
             Spec::OrtArena(spec) => Box::new(ort::build(spec)),

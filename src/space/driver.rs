@@ -6,6 +6,7 @@
 //! space. Physical memory is counted by the pages that live allocations touch.
 
 mod chunks;
+pub mod context;
 mod shared;
 
 use std::collections::{HashMap, VecDeque};
@@ -104,19 +105,32 @@ impl Driver {
             fed_reserves: VecDeque::new(),
             touched: HashMap::new(),
         };
-        if driver.order == AddressOrder::TopDown && device.page_bytes > 1 {
-            driver.begin_context(CONTEXT_LAST_PAGES, true);
-        }
+        driver.begin_context(CONTEXT_LAST_PAGES, true);
         driver
     }
 
     /// Says which pages the program's context leaves free for the first allocations:
     /// `last_pages` at the end of its last chunk, and one between its own where
     /// `lone_page` is set. It hangs on what the program loaded before; to be called
-    /// before the first allocation.
+    /// before the first allocation. Without effect unless addresses come from the top
+    /// down.
     pub fn begin_context(&mut self, last_pages: u64, lone_page: bool) {
-        self.chunks = Chunks::new(self.page_bytes);
-        self.chunks.begin_context(last_pages, lone_page);
+        if self.has_context() {
+            self.chunks = Chunks::new(self.page_bytes);
+            self.chunks.begin_context(last_pages, lone_page);
+        }
+    }
+
+    /// The context moved: what it leaves serves later allocations ([`context`]). To be
+    /// called once at most; without effect as [`begin_context`](Self::begin_context).
+    pub fn give_context_back(&mut self) {
+        if self.has_context() {
+            self.chunks.give_context_back();
+        }
+    }
+
+    fn has_context(&self) -> bool {
+        self.order == AddressOrder::TopDown && self.page_bytes > 1
     }
 
     /// The recorded addresses of the mappings and reservations of the event to come.

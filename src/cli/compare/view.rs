@@ -152,7 +152,7 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
         above / 100,
         above % 100
     )];
-    lines.extend(marks(&rows).iter().map(|mark| format!("! {mark}")));
+    lines.extend(marks(rows.iter().copied()).iter().map(|mark| format!("! {mark}")));
     lines
 }
 
@@ -160,8 +160,8 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
 type IsLevel = fn(&Warning) -> bool;
 
 /// What the marks in the table mean, each only where it occurs.
-fn marks(rows: &[&Row]) -> Vec<&'static str> {
-    let levels: Vec<Warning> = rows.iter().flat_map(|row| warnings(row)).collect();
+fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
+    let levels: Vec<Warning> = rows.flat_map(warnings).collect();
     let meanings: [(IsLevel, &str); 3] = [
         (
             is_success,

@@ -17,9 +17,9 @@ const TOP: u64 = 0x7000_0000_0000;
 /// Where chunks begin when they come from the bottom up.
 const BOTTOM: u64 = 1 << 32;
 /// Pages of the context below its last chunk.
-const CONTEXT_PAGES: u64 = 240;
+pub(super) const CONTEXT_PAGES: u64 = 240;
 /// The context's lone free page lies this many pages below its last chunk.
-const LONE_PAGE_BELOW: u64 = 33;
+pub(super) const LONE_PAGE_BELOW: u64 = 33;
 
 /// Which gap of the address space a new chunk is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +109,15 @@ impl Chunks {
         let lone = base - LONE_PAGE_BELOW * page;
         let free = [(lone, lone + page)];
         self.keep(below, if lone_page { &free } else { &[] });
+    }
+
+    /// The context gives its memory below its last chunk back, up to the lone page: it
+    /// moves when a kernel needs more local memory.
+    pub(super) fn give_context_back(&mut self) {
+        let base = TOP - CHUNK_BYTES - CONTEXT_PAGES * self.page_bytes;
+        let pages = CONTEXT_PAGES - LONE_PAGE_BELOW;
+        let chunk = self.by_base.get_mut(&base).expect("the context's chunk");
+        chunk.fill(base, pages * self.page_bytes);
     }
 
     /// Only `free` stays free in a new chunk; the rest is the context's for good.

@@ -1,0 +1,278 @@
+//! Complaints from public threads about PyTorch's caching allocator, as small cases.
+
+use std::sync::Arc;
+
+use vramlab::policy::Registry;
+use vramlab::policy::pytorch::Options;
+use vramlab::replay::{Moment, Observer, Outcome, Replay};
+use vramlab::space::{AddressOrder, Device, SpaceConfig};
+use vramlab::trace::Event;
+use vramlab::units::{GIB, MIB};
+
+/// A card under one policy; allocations are named by numbers.
+struct Card {
+    replay: Replay,
+    served: bool,
+}
+
+impl Observer for &mut bool {
+    fn see(&mut self, moment: &Moment<'_>) {
+        **self = matches!(moment.outcome, Outcome::Served(_));
+    }
+}
+
+impl Card {
+    fn new(conf: &str, capacity_bytes: u64) -> Self {
+        let registry = Registry::default();
+        let spec = match conf {
+            "" => "pytorch".to_owned(),
+            conf => format!("pytorch:{conf}"),
+        };
+        let chosen = registry.find(&spec).expect("its settings");
+        let device = Device {
+            page_bytes: 2 * MIB,
+            ..Device::bare(capacity_bytes.next_multiple_of(2 * MIB))
+        };
+        let config = SpaceConfig {
+            device: Arc::new(device),
+            capacity_bytes,
+            blind: false,
+            streams: 1,
+            addresses: AddressOrder::TopDown,
+            record_steps: false,
+        };
+        let built = registry.build(&chosen).expect("builds");
+        let replay = Replay::new(built, config).expect("starts");
+        Card {
+            replay,
+            served: false,
+        }
+    }
+
+    /// Whether the request was served.
+    fn alloc(&mut self, slot: u32, bytes: u64) -> bool {
+        let event = Event::Alloc {
+            slot,
+            bytes,
+            align_log2: 0,
+            stream: 0,
+            pool: 0,
+            tag: 0,
+        };
+        self.replay.feed(&[event], &[], &mut &mut self.served);
+        self.served
+    }
+
+    fn free(&mut self, slot: u32) {
+        let event = Event::Free {
+            slot,
+            stream: 0,
+            deferred: false,
+        };
+        self.replay.feed(&[event], &[], &mut ());
+    }
+
+    fn reserved_mib(&self) -> u64 {
+        self.replay.space().counters().reserved_bytes / MIB
+    }
+
+    fn peak_reserved_mib(&self) -> u64 {
+        self.replay.space().counters().peak_reserved_bytes / MIB
+    }
+
+    fn used_mib(&self) -> u64 {
+        self.replay.space().counters().used_bytes / MIB
+    }
+}
+
+/// S1, pytorch/devlogs 2026-06-01: the order of sizes decides what is reserved.
+#[test]
+fn s1_largest_first_reserves_half() {
+    let run = |conf: &str, sizes: [(u32, u64); 2]| {
+        let mut card = Card::new(conf, 80 * GIB);
+        let mut mapped = Vec::new();
+        for (count, mib) in sizes {
+            for slot in 0..count {
+                assert!(card.alloc(slot, mib * MIB));
+                mapped.push(card.reserved_mib());
+            }
+            (0..count).for_each(|slot| card.free(slot));
+        }
+        (card.peak_reserved_mib(), mapped)
+    };
+    assert_eq!(run("", [(8, 16), (4, 32)]).0, 256);
+    assert_eq!(run("", [(4, 32), (8, 16)]).0, 128);
+    let (_, mapped) = run("expandable_segments:True", [(8, 16), (4, 32)]);
+    assert_eq!(mapped[..8], [20, 40, 60, 80, 80, 100, 120, 140]);
+    // A page of 20 MiB for the large pool, then one of 2 MiB for the small pool.
+    let mut card = Card::new("expandable_segments:True", 80 * GIB);
+    assert!(card.alloc(0, 2 * MIB));
+    assert_eq!(card.reserved_mib(), 20);
+    assert!(card.alloc(1, MIB / 2));
+    assert_eq!(card.reserved_mib(), 22);
+}
+
+/// S2, pytorch/pytorch#193400 and #123548: allocated and reserved MiB after each cycle.
+fn s2(conf: &str, guarded: bool) -> (Vec<(u64, u64)>, u64) {
+    let mut card = Card::new(conf, 80 * GIB);
+    assert!(card.alloc(0, 64 * MIB));
+    let mut cycles = Vec::new();
+    for cycle in 0..=100 {
+        assert!(card.alloc(1, 91 * MIB) && card.alloc(2, 91 * MIB / 2));
+        assert!(!guarded || card.alloc(3 + cycle, 2 * MIB));
+        card.free(1);
+        card.free(2);
+        cycles.push((card.used_mib(), card.reserved_mib()));
+    }
+    (cycles, card.peak_reserved_mib())
+}
+
+#[test]
+fn s2_a_split_limit_with_expandable_segments_grows_without_end() {
+    let (cycles, _) = s2("max_split_size_mb:128,expandable_segments:True", true);
+    let told: Vec<_> = cycles.into_iter().step_by(20).collect();
+    let thread = [
+        (66, 220),
+        (106, 2980),
+        (146, 5760),
+        (186, 8520),
+        (226, 11300),
+        (266, 14060),
+    ];
+    assert_eq!(told, thread);
+    let controls = [
+        ("expandable_segments:True", true),
+        ("max_split_size_mb:128", true),
+        ("max_split_size_mb:128,expandable_segments:True", false),
+    ];
+    let mut peaks = controls.map(|(conf, guarded)| s2(conf, guarded).1);
+    peaks.sort_unstable();
+    assert_eq!(peaks, [220, 440, 442]);
+}
+
+/// S4, pytorch/pytorch#35901: small blocks nibble at a segment of 11,643,387,904 bytes.
+#[test]
+fn s4_a_nibbled_segment_keeps_the_large_tensor_out() {
+    let large = 11_643_387_904;
+    let run = |conf: &str| {
+        let mut card = Card::new(conf, 15 * GIB);
+        assert!(card.alloc(0, large));
+        card.free(0);
+        let small = [16515072, 16515072, 11400192, 18191360, 18191360, 18191360];
+        for (slot, bytes) in (1..).zip(small) {
+            assert!(card.alloc(slot, bytes));
+        }
+        card.free(5);
+        card.alloc(7, large)
+    };
+    assert!(!run(""));
+    assert!(run("max_split_size_mb:200"));
+}
+
+/// S5, pytorch/pytorch#159674: 60 GiB given back, then 70 GiB of 80.
+#[test]
+fn s5_caches_go_back_before_a_request_fails() {
+    let mut card = Card::new("", 80 * GIB);
+    assert!(card.alloc(0, 60 * GIB));
+    card.free(0);
+    assert!(card.alloc(1, 70 * GIB));
+    assert_eq!(card.reserved_mib(), 70 * 1024);
+}
+
+/// S8, pytorch/pytorch#161139: two divisions round 514 MiB up to 768 MiB.
+#[test]
+fn s8_two_divisions_round_514_mib_to_768() {
+    let mut card = Card::new("roundup_power2_divisions:[>:2]", 80 * GIB);
+    assert!(card.alloc(0, 514 * MIB));
+    assert_eq!((card.used_mib(), card.reserved_mib()), (768, 768));
+}
+
+/// S9, pytorch/pytorch#74213: four divisions between 1024 and 2048.
+#[test]
+fn s9_four_divisions_step_by_a_quarter() {
+    let mut options = Options::default();
+    options.parse("roundup_power2_divisions:4").expect("parses");
+    let rounded = [1025, 1200, 1280, 1281, 1600, 1793].map(|bytes| options.round(bytes));
+    assert_eq!(rounded.map(|bytes| bytes.next_multiple_of(512)), rounded);
+    // Blocks are multiples of 512 bytes, so the steps show from 2048 on.
+    let scaled = [1025, 1200, 1280, 1281, 1600, 1793].map(|bytes| options.round(bytes << 10));
+    assert_eq!(
+        scaled,
+        [1280, 1280, 1280, 1536, 1792, 2048].map(|bytes: u64| bytes << 10)
+    );
+}
+
+/// S10, pytorch/pytorch#136174: a cached block of 1024 MiB and a request of 512.
+#[test]
+fn s10_a_block_above_the_split_limit_serves_only_within_the_slack() {
+    let run = |conf: &str| {
+        let mut card = Card::new(conf, 80 * GIB);
+        assert!(card.alloc(0, 1024 * MIB));
+        card.free(0);
+        assert!(card.alloc(1, 512 * MIB));
+        card.reserved_mib()
+    };
+    assert_eq!(run("max_split_size_mb:400"), 1024 + 512);
+    assert_eq!(
+        run("max_split_size_mb:400,max_non_split_rounding_mb:513"),
+        1024
+    );
+}
+
+/// Leaves `driver_free` bytes on the card beside `stranded` bytes of cache in pieces that
+/// are smaller than `asked`, and asks: whether the request was served.
+fn stranded(conf: &str, asked: u64, driver_free: u64, stranded: u64) -> bool {
+    let guard = 2 * MIB;
+    let piece = (asked / 2).next_multiple_of(2 * MIB);
+    let pieces = stranded.div_ceil(piece - guard);
+    let mut card = Card::new(conf, driver_free + pieces * piece);
+    for number in 0..pieces as u32 {
+        assert!(card.alloc(2 * number, piece));
+        card.free(2 * number);
+        assert!(card.alloc(2 * number + 1, guard));
+    }
+    card.alloc(2 * pieces as u32, asked)
+}
+
+/// Mebibytes and hundredths of them.
+fn mib(whole: u64, hundredths: u64) -> u64 {
+    (whole * 100 + hundredths) * MIB / 100
+}
+
+#[test]
+fn memory_that_is_stranded_in_pieces_fails_a_request_and_expandable_segments_serve_it() {
+    for (thread, asked, driver_free, cached) in [
+        // S12, pytorch/pytorch#31353, in GiB: 1.86 asked, 1.28 free, 5.08 cached.
+        ("S12", mib(1904, 64), mib(1310, 72), mib(5201, 92)),
+        // S14, fredzzhang/pocket#9, in GiB: 7.31 asked, 4.36 free, 6.80 cached.
+        ("S14", mib(7485, 44), mib(4464, 64), mib(6500, 0)),
+        // S16, kaito-project/kaito#976.
+        ("S16", mib(546, 0), mib(514, 19), mib(736, 86)),
+        // S17, vllm-project/vllm#37428.
+        ("S17", mib(384, 0), mib(329, 87), mib(402, 27)),
+        // S18, NovaSky-AI/SkyRL#1768: 20 GiB reserved and not allocated.
+        ("S18", 12 * GIB, 8 * GIB, 20 * GIB),
+    ] {
+        assert!(
+            driver_free < asked && driver_free + cached > asked,
+            "{thread}"
+        );
+        assert!(
+            !stranded("", asked, driver_free, cached),
+            "{thread} is served"
+        );
+        let expandable = stranded("expandable_segments:True", asked, driver_free, cached);
+        assert!(expandable, "{thread} fails with expandable segments");
+    }
+}
+
+/// S15, henrywoo/pyllama#38: 64 MiB asked of 8.36 GiB that the driver has free. No
+/// caching allocator fails here.
+#[test]
+fn s15_what_the_driver_has_is_served() {
+    for conf in ["", "expandable_segments:True", "max_split_size_mb:128"] {
+        let mut card = Card::new(conf, mib(8560, 64) + mib(2662, 40));
+        assert!(card.alloc(0, mib(2662, 40)));
+        assert!(card.alloc(1, 64 * MIB), "{conf}");
+    }
+}
