@@ -12,12 +12,14 @@ use vramlab::units::{GIB, MIB};
 /// A card under one policy; allocations are named by numbers.
 struct Card {
     replay: Replay,
-    served: bool,
 }
 
-impl Observer for &mut bool {
+/// Whether the last request was served.
+struct Served(bool);
+
+impl Observer for Served {
     fn see(&mut self, moment: &Moment<'_>) {
-        **self = matches!(moment.outcome, Outcome::Served(_));
+        self.0 = matches!(moment.outcome, Outcome::Served(_));
     }
 }
 
@@ -43,10 +45,7 @@ impl Card {
         };
         let built = registry.build(&chosen).expect("builds");
         let replay = Replay::new(built, config).expect("starts");
-        Card {
-            replay,
-            served: false,
-        }
+        Card { replay }
     }
 
     /// Whether the request was served.
@@ -59,8 +58,9 @@ impl Card {
             pool: 0,
             tag: 0,
         };
-        self.replay.feed(&[event], &[], &mut &mut self.served);
-        self.served
+        let mut served = Served(false);
+        self.replay.feed(&[event], &[], &mut served);
+        served.0
     }
 
     fn free(&mut self, slot: u32) {
