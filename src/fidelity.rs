@@ -16,7 +16,10 @@ use crate::trace::{Trace, Truth};
 
 /// One row a recording; names as in csv and JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
-#[allow(missing_docs, reason = "each column is defined once, in docs/metrics.md")]
+#[allow(
+    missing_docs,
+    reason = "each column is defined once, in docs/metrics.md"
+)]
 pub struct FidelityRow {
     pub recording: String,
     pub policy: String,
@@ -86,9 +89,14 @@ pub fn check(
     policy: Box<dyn Policy>,
     config: SpaceConfig,
 ) -> Result<Checked, FidelityError> {
-    let truth =
-        trace.truth.as_deref().ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
-    let config = SpaceConfig { record_steps: true, ..config };
+    let truth = trace
+        .truth
+        .as_deref()
+        .ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
+    let config = SpaceConfig {
+        record_steps: true,
+        ..config
+    };
     let mut replay = Replay::new(policy, config)
         .map_err(|shortage| FidelityError::NoStart(shortage.wanted_bytes))?;
     replay.name_streams(&trace.streams);
@@ -96,14 +104,23 @@ pub fn check(
     if !truth.initial.is_empty() && !replay.adopt(&truth.initial) {
         return Err(FidelityError::NoAdoption(trace.name.clone()));
     }
-    let mut entries = Facts { entries: &truth.entries, at: 0 };
+    let mut entries = Facts {
+        entries: &truth.entries,
+        at: 0,
+    };
     for index in trace.initial_events..trace.events.len() {
         let facts = entries.of(index as u32);
         let addresses = |kind: TruthKind| -> Vec<u64> {
-            facts.iter().filter(|fact| fact.kind == kind).map(|fact| fact.address).collect()
+            facts
+                .iter()
+                .filter(|fact| fact.kind == kind)
+                .map(|fact| fact.address)
+                .collect()
         };
-        let (maps, reserves) =
-            (addresses(TruthKind::SegmentAlloc), addresses(TruthKind::SegmentMap));
+        let (maps, reserves) = (
+            addresses(TruthKind::SegmentAlloc),
+            addresses(TruthKind::SegmentMap),
+        );
         judge.row.driver_addresses_fed += maps.len() as u64;
         replay.feed_addresses(&maps, &reserves);
         judge.facts = facts;
@@ -112,7 +129,10 @@ pub fn check(
         replay.feed(&trace.events[index..=index], &time, &mut judge);
     }
     judge.finish(&replay);
-    Ok(Checked { row: judge.row, replay })
+    Ok(Checked {
+        row: judge.row,
+        replay,
+    })
 }
 
 /// The recorded facts, handed out event by event.
@@ -145,7 +165,12 @@ impl<'a> Judge<'a> {
             recorded_peak_reserved_bytes: recorded_peak_bytes(truth),
             ..FidelityRow::default()
         };
-        Judge { truth, row, facts: &[], index: 0 }
+        Judge {
+            truth,
+            row,
+            facts: &[],
+            index: 0,
+        }
     }
 
     fn diverge(&mut self, what: String) {
@@ -185,7 +210,10 @@ impl<'a> Judge<'a> {
             )),
             _ => {
                 self.row.served_instead += 1;
-                self.diverge(format!("{} bytes served, recorded as a failure", fact.bytes));
+                self.diverge(format!(
+                    "{} bytes served, recorded as a failure",
+                    fact.bytes
+                ));
             }
         }
     }
@@ -199,7 +227,10 @@ impl<'a> Judge<'a> {
             return;
         }
         self.row.segments += recorded.len() as u64;
-        let matched = recorded.iter().filter(|change| made.contains(change)).count();
+        let matched = recorded
+            .iter()
+            .filter(|change| made.contains(change))
+            .count();
         self.row.segments_matched += matched as u64;
         if recorded != made {
             self.diverge(format!("driver calls {made:x?}, recorded {recorded:x?}"));
@@ -269,8 +300,7 @@ impl Judge<'_> {
 type Change = (u8, u64, u64);
 
 fn ordered(changes: impl Iterator<Item = Change>) -> Vec<Change> {
-    let (mut given, taken): (Vec<Change>, Vec<Change>) =
-        changes.partition(|change| change.0 < 2);
+    let (mut given, taken): (Vec<Change>, Vec<Change>) = changes.partition(|change| change.0 < 2);
     given.sort_unstable();
     given.extend(taken);
     given

@@ -6,6 +6,10 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> statistics -> plots, report.
 
+pub mod bound;
+pub mod cli;
+pub mod conformance;
+pub mod experiment;
 pub mod fidelity;
 pub mod files;
 pub mod observe;
@@ -15,3 +19,4 @@ pub mod replay;
 pub mod space;
 pub mod trace;
 pub mod units;
+pub mod whatif;

@@ -1,4 +1,10 @@
 //! The `vramlab` command.
 #![deny(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+use vramlab::policy::Registry;
+
+fn main() -> ExitCode {
+    vramlab::cli::main(Registry::default())
+}

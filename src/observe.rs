@@ -1,5 +1,24 @@
 //! Observers: what is measured while a replay runs. Each is one file.
 
+pub mod failures;
+pub mod hazards;
+pub mod histogram;
+pub mod johnstone;
+pub mod map;
+pub mod placements;
+pub mod rows;
+pub mod snapshot;
 pub mod summary;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
+pub mod warnings;
 
-pub use summary::{Row, Summary};
+pub use failures::{Failure, Failures, Verdict};
+pub use hazards::{Hazard, Hazards};
+pub use histogram::{Histogram, RequestSizes};
+pub use map::{AddressMap, MapObserver};
+pub use placements::Placements;
+pub use summary::{Labels, Row, Summary};
+pub use timeline::Timeline;
+pub use warnings::{Warning, warnings};

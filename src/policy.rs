@@ -7,18 +7,34 @@
 //!
 //! Adding a policy touches one new file, one variant of [`Spec`] and one arm of its `build`.
 
+pub mod best_fit;
 pub mod bfc;
+pub mod buddy;
 pub mod bump;
+pub mod compaction;
 pub mod cupy;
 mod cut;
+pub mod first_fit;
+pub mod fit;
+pub mod growing;
+#[cfg(test)]
+mod hand;
+pub mod holes;
+pub mod hybrid;
 pub mod index;
 pub mod limit;
+pub mod next_fit;
 pub mod pytorch;
 pub mod registry;
 pub mod rmm;
+pub mod size_class;
 pub mod spec;
+pub mod stream_first_fit;
+pub mod tlsf;
+pub mod uniform;
+pub mod worst_fit;
 
-pub use registry::{PolicyError, Registry};
+pub use registry::{Chosen, PolicyError, Registry};
 pub use spec::Spec;
 
 use crate::space::{BlockId, OutOfMemory, Request, Space};
@@ -33,8 +49,8 @@ pub enum Motion {
     /// Holes may be closed by sliding blocks down: the policy accepts any tiling that
     /// [`Policy::forget`] and [`Policy::learn`] leave.
     Slide,
-    /// Blocks may only change places with free ones of the same size; the policy's own
-    /// [`Policy::compact`] does it.
+    /// Blocks may only change places with free ones of the same size;
+    /// [`Policy::gather`] does it.
     Exchange,
 }
 
@@ -80,7 +96,7 @@ pub trait Policy: Send {
     fn free(&mut self, block: BlockId, stream: StreamId, pending: bool, space: &mut Space);
 
     /// The largest request on `stream` that would be served now, in bytes, mapping more
-    /// included.
+    /// included, but without moving a block or waiting for the device.
     fn servable(&self, space: &Space, stream: StreamId) -> u64;
 
     /// The largest Free block, in bytes, where the policy's index knows it; else the
@@ -136,6 +152,13 @@ pub trait Policy: Send {
     fn compact(&mut self, space: &mut Space) -> Option<Compacted> {
         let _ = space;
         None
+    }
+
+    /// Moves used blocks into free ones of their size, so that what is free joins, for a
+    /// wrapper around a policy of [`Motion::Exchange`].
+    fn gather(&mut self, space: &mut Space) -> Compacted {
+        let _ = space;
+        Compacted::default()
     }
 
     /// A free block is about to be moved or joined by a wrapper: drop it from the index.

@@ -20,6 +20,8 @@ pub enum Outcome {
     ServedInstant {
         /// Address it had.
         address: u64,
+        /// Bytes of the block.
+        bytes: u64,
     },
     /// The request was not served.
     Failed(OutOfMemory),
@@ -107,6 +109,9 @@ pub struct Moment<'a> {
     pub totals: &'a Totals,
     /// Largest Free block, bytes.
     pub largest_free_bytes: u64,
+    /// What the policy holds of the card, bytes: reserved, or what lies below the
+    /// high-water mark where it took its whole capacity at the start.
+    pub footprint_bytes: u64,
 }
 
 /// Looks on; sees every event once, after it happened.
@@ -233,6 +238,7 @@ impl Replay {
                 space: &self.space,
                 totals: &self.totals,
                 largest_free_bytes,
+                footprint_bytes: self.footprint_bytes(),
             });
         }
     }
@@ -302,6 +308,17 @@ impl Replay {
             self.policy.largest_free(&self.space).unwrap_or(0)
         } else {
             self.space.tracked_largest()
+        }
+    }
+
+    /// What the policy holds of the card now, in bytes.
+    #[must_use]
+    pub fn footprint_bytes(&self) -> u64 {
+        let counters = self.space.counters();
+        if self.takes_all {
+            counters.high_bytes
+        } else {
+            counters.reserved_bytes
         }
     }
 
@@ -485,12 +502,12 @@ impl Replay {
         let Outcome::Served(block) = outcome else {
             return outcome;
         };
-        let address = self.space.base(block);
+        let (address, bytes) = (self.space.base(block), self.space.bytes(block));
         self.policy
             .free(block, request.stream, false, &mut self.space);
         self.totals.instants += 1;
         self.totals.first_instant.get_or_insert(self.totals.events);
-        Outcome::ServedInstant { address }
+        Outcome::ServedInstant { address, bytes }
     }
 
     fn free(&mut self, slot: Slot, stream: StreamId, deferred: bool) -> Outcome {

@@ -10,11 +10,13 @@
 //! The driver lives inside: where addresses come from ([`driver`]), what its calls
 //! cost ([`device`]), and how many pages are taken.
 
+mod clocks;
 pub mod device;
 pub mod driver;
 mod largest;
 mod moves;
 mod segments;
+mod share;
 pub mod step;
 mod streams;
 #[cfg(test)]
@@ -23,8 +25,10 @@ mod tiling;
 
 use std::sync::Arc;
 
+pub use clocks::Clocks;
 pub use device::Device;
 pub use driver::{AddressOrder, Bench, Driver};
+pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 
@@ -155,10 +159,12 @@ impl OutOfMemory {
 pub struct Counters {
     /// Mapped from the driver.
     pub reserved_bytes: u64,
-    /// Peak of `reserved_bytes`.
+    /// Peak of `reserved_bytes`, also within an event.
     pub peak_reserved_bytes: u64,
     /// Used blocks.
     pub used_bytes: u64,
+    /// Peak of `used_bytes`, also within an event.
+    pub peak_used_bytes: u64,
     /// Free blocks.
     pub free_bytes: u64,
     /// Pending blocks.
@@ -179,6 +185,8 @@ pub struct Counters {
     pub driver_calls: u64,
     /// Segments mapped or reservations made so far.
     pub segments_made: u64,
+    /// Segments given back to the driver so far, which waits for the device to do so.
+    pub segments_given_back: u64,
     /// Blocks moved.
     pub moves: u64,
     /// Bytes moved.
@@ -238,6 +246,8 @@ pub struct Space {
     driver: Driver,
     capacity_bytes: u64,
     capacity_claimed: bool,
+    /// Reserved outside the share that the Space is narrowed to.
+    elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
     largest: Option<largest::Sizes>,
     steps: Vec<Step>,
@@ -262,6 +272,7 @@ impl Space {
             driver,
             capacity_bytes: config.capacity_bytes,
             capacity_claimed: false,
+            elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
             steps: Vec::new(),
@@ -328,10 +339,8 @@ impl Space {
         if self.capacity_claimed {
             card
         } else {
-            card.min(
-                self.capacity_bytes
-                    .saturating_sub(self.counters.reserved_bytes),
-            )
+            let own_bytes = self.counters.reserved_bytes - self.elsewhere_bytes;
+            card.min(self.capacity_bytes.saturating_sub(own_bytes))
         }
     }
 

@@ -232,6 +232,33 @@ pub mod serde_bytes {
     }
 }
 
+/// Reads alignments from TOML: a size that is a power of two.
+pub mod serde_align {
+    use serde::{Deserializer, Serializer};
+
+    /// Deserialises an alignment in bytes.
+    ///
+    /// # Errors
+    /// As [`super::parse_bytes`], and for what is no power of two.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let bytes = super::serde_bytes::deserialize(from)?;
+        if bytes.is_power_of_two() {
+            return Ok(bytes);
+        }
+        Err(serde::de::Error::custom(format!(
+            "alignment of {bytes} bytes: expected a power of two, such as 256"
+        )))
+    }
+
+    /// Serialises an alignment as a size.
+    ///
+    /// # Errors
+    /// Whatever the serializer says.
+    pub fn serialize<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
+        super::serde_bytes::serialize(bytes, to)
+    }
+}
+
 /// Reads durations from TOML: a string with a unit, kept as nanoseconds.
 pub mod serde_nanos {
     use serde::{Deserialize, Deserializer, Serializer};

@@ -167,6 +167,30 @@ fn public_samples_are_read() {
     }
 }
 
+#[test]
+fn pytorch_recordings_are_read_whole_and_stripped() {
+    for path in files("recordings/torch", "churn_default_s1.pickle.gz") {
+        let trace = one(&path);
+        assert_eq!(trace.name, "churn_default_s1");
+        assert!(trace.report.format.to_lowercase().contains("pytorch"));
+        assert!(trace.requests() > 1_000);
+    }
+    for path in files("public/derived-pytorch", "medium_128_training.events.csv") {
+        let trace = one(&path);
+        assert!(trace.report.entries > 1_000);
+        assert!(
+            trace.initial_events > 0,
+            "the final segments were read beside it"
+        );
+    }
+    let cut = b"\x80\x04\x95\xff\xff\xff\xff\x00\x00\x00\x00}";
+    let error = read(cut, "cut.pickle").unwrap_err();
+    assert!(
+        error.to_string().starts_with("cut.pickle, byte "),
+        "{error}"
+    );
+}
+
 /// A small file of each text format.
 const SMALL: [(&str, &str); 7] = [
     (

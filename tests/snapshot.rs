@@ -361,6 +361,16 @@ fn a_list_that_serves_twice_is_refused_before_it_multiplies() {
     };
     let message = snapshot::read(&bytes).unwrap_err().to_string();
     assert!(message.contains("already used"), "{message}");
+    let long_dict = "{'device_traces': [[{str(i): 0 for i in range(100000)}] * 100000]}";
+    let message = snapshot::read(&dumps(long_dict, 4).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("at most 128 keys"), "{message}");
+    let bad_frames = "(lambda f: {'device_traces': [[{'action': 'alloc', 'addr': 0, 'size': 1, 'frames': f} for _ in range(20000)]]})([{'name': 'f', 'filename': 'a', 'line': 1}] * 20000 + [7])";
+    let message = snapshot::read(&dumps(bad_frames, 4).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("device 0, entry 0"), "{message}");
     let shared_blocks = "(lambda b: {'segments': [{'address': 0, 'total_size': 1, 'segment_type': 'large', 'blocks': b} for _ in range(1000)]})([{'address': 0, 'size': 1, 'state': 'inactive'}] * 1000)";
     let bytes = dumps(shared_blocks, 4).unwrap();
     let message = snapshot::read(&bytes).unwrap_err().to_string();

@@ -1,13 +1,15 @@
 //! The summary of a replay: one row of integers, the same names in csv and JSON.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::johnstone::Johnstone;
 use crate::replay::{Moment, Observer, Outcome, Replay};
+use crate::trace::Event;
 use crate::units::ppm;
 
 /// One row. Ratios are parts per million; names end in their unit. New columns are
 /// only added at the end. The formulas are in `docs/metrics.md`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[allow(
     missing_docs,
     reason = "each column is defined once, in docs/metrics.md"
@@ -48,28 +50,75 @@ pub struct Row {
     pub compactions_held_back: u64,
     pub counterfactual_requests: u64,
     pub footprint_bytes: u64,
+    pub memory_efficiency_ppm: Option<u64>,
+    pub mean_overhead_ppm: Option<u64>,
+    pub overhead_at_peak_requested_ppm: Option<u64>,
+    pub overhead_at_peak_footprint_ppm: Option<u64>,
+    pub peak_overhead_ppm: Option<u64>,
 }
 
-/// Peaks and means, kept at every event.
+/// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
+/// keeps them, so that what is held for an instant within an event counts too; ratios
+/// are taken after each event.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     first_failure: Option<u64>,
     peak_requested_bytes: u64,
-    peak_occupied_bytes: u64,
-    peak_reserved_bytes: u64,
-    external: Mean,
-    last_external: (u64, u64),
-    peak_internal_ppm: Option<u64>,
-    last_internal: (u64, u64),
+    external: External,
+    internal: Internal,
+    overhead: Johnstone,
 }
 
-/// A mean and a peak of parts per million.
+/// Mean and peak of external fragmentation over the events after which something is free.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mean {
+struct External {
+    last: (u64, u64),
     last_ppm: u64,
     sum_ppm: u128,
     count: u64,
     peak_ppm: u64,
+}
+
+/// Peak of internal fragmentation.
+#[derive(Debug, Clone, Copy, Default)]
+struct Internal {
+    last: (u64, u64),
+    peak_ppm: Option<u64>,
+}
+
+impl External {
+    fn see(&mut self, free_bytes: u64, largest_bytes: u64) {
+        if free_bytes == 0 {
+            return;
+        }
+        // A division an event is dear: it is done only where something changed.
+        if self.last != (free_bytes, largest_bytes) {
+            self.last = (free_bytes, largest_bytes);
+            self.last_ppm = ppm(free_bytes - largest_bytes, free_bytes);
+            self.peak_ppm = self.peak_ppm.max(self.last_ppm);
+        }
+        self.sum_ppm += u128::from(self.last_ppm);
+        self.count += 1;
+    }
+
+    fn peak_ppm(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.peak_ppm)
+    }
+
+    fn mean_ppm(&self) -> Option<u64> {
+        (self.count > 0).then(|| (self.sum_ppm / u128::from(self.count)) as u64)
+    }
+}
+
+impl Internal {
+    fn see(&mut self, requested: u64, occupied: u64) {
+        if occupied == 0 || self.last == (requested, occupied) {
+            return;
+        }
+        self.last = (requested, occupied);
+        let waste_ppm = ppm(occupied - requested, occupied);
+        self.peak_ppm = Some(self.peak_ppm.unwrap_or(0).max(waste_ppm));
+    }
 }
 
 impl Observer for Summary {
@@ -77,39 +126,29 @@ impl Observer for Summary {
         let counters = moment.space.counters();
         let requested = moment.totals.requested_bytes;
         self.peak_requested_bytes = self.peak_requested_bytes.max(requested);
-        self.peak_occupied_bytes = self.peak_occupied_bytes.max(counters.used_bytes);
-        self.peak_reserved_bytes = self.peak_reserved_bytes.max(counters.reserved_bytes);
-        if let Outcome::Failed(_) = moment.outcome {
-            self.first_failure.get_or_insert(moment.index);
+        self.external
+            .see(counters.free_bytes, moment.largest_free_bytes);
+        self.internal.see(requested, counters.used_bytes);
+        self.overhead.see(requested, moment.footprint_bytes);
+        match moment.outcome {
+            Outcome::Failed(_) => {
+                self.first_failure.get_or_insert(moment.index);
+            }
+            Outcome::ServedInstant { .. } => self.instant(moment),
+            _ => {}
         }
-        self.external(counters.free_bytes, moment.largest_free_bytes);
-        self.internal(requested, counters.used_bytes);
     }
 }
 
 impl Summary {
-    fn external(&mut self, free_bytes: u64, largest_bytes: u64) {
-        if free_bytes == 0 {
-            return;
+    /// What an attempt held until it was given back within its event.
+    fn instant(&mut self, moment: &Moment<'_>) {
+        if let Event::Attempt { bytes, .. } = *moment.event {
+            let live = moment.totals.requested_bytes + bytes;
+            self.peak_requested_bytes = self.peak_requested_bytes.max(live);
+            self.overhead
+                .see_peak(live, moment.footprint_bytes.max(live));
         }
-        let mean = &mut self.external;
-        // A division an event is dear: it is done only where something changed.
-        if self.last_external != (free_bytes, largest_bytes) {
-            self.last_external = (free_bytes, largest_bytes);
-            mean.last_ppm = ppm(free_bytes - largest_bytes, free_bytes);
-            mean.peak_ppm = mean.peak_ppm.max(mean.last_ppm);
-        }
-        mean.sum_ppm += u128::from(mean.last_ppm);
-        mean.count += 1;
-    }
-
-    fn internal(&mut self, requested: u64, occupied: u64) {
-        if occupied == 0 || self.last_internal == (requested, occupied) {
-            return;
-        }
-        self.last_internal = (requested, occupied);
-        let waste_ppm = ppm(occupied - requested, occupied);
-        self.peak_internal_ppm = Some(self.peak_internal_ppm.unwrap_or(0).max(waste_ppm));
     }
 
     /// The row of a finished replay.
@@ -119,8 +158,11 @@ impl Summary {
         let totals = replay.totals();
         let tallies = replay.policy().tallies();
         let capacity_bytes = replay.space().capacity_bytes();
-        let defined = self.external.count > 0;
-        let asked = totals.served + totals.failed;
+        let footprint_bytes = if replay.takes_all() {
+            counters.high_water_bytes
+        } else {
+            counters.peak_reserved_bytes
+        };
         Row {
             trace: labels.trace.to_owned(),
             policy: labels.policy.to_owned(),
@@ -131,13 +173,12 @@ impl Summary {
             failed: totals.failed,
             first_failure_event: self.first_failure,
             peak_requested_bytes: self.peak_requested_bytes,
-            peak_occupied_bytes: self.peak_occupied_bytes,
-            peak_reserved_bytes: self.peak_reserved_bytes,
+            peak_occupied_bytes: counters.peak_used_bytes,
+            peak_reserved_bytes: counters.peak_reserved_bytes,
             high_water_bytes: counters.high_water_bytes,
-            peak_external_fragmentation_ppm: defined.then_some(self.external.peak_ppm),
-            mean_external_fragmentation_ppm: defined
-                .then(|| (self.external.sum_ppm / u128::from(self.external.count)) as u64),
-            peak_internal_fragmentation_ppm: self.peak_internal_ppm,
+            peak_external_fragmentation_ppm: self.external.peak_ppm(),
+            mean_external_fragmentation_ppm: self.external.mean_ppm(),
+            peak_internal_fragmentation_ppm: self.internal.peak_ppm,
             moved_bytes: counters.moved_bytes,
             moves: counters.moves,
             compactions: tallies.compactions,
@@ -149,25 +190,31 @@ impl Summary {
             unknown_frees: totals.unknown_frees,
             zero_sizes: totals.zero_sizes,
             overflows: totals.overflows,
-            peak_utilisation_ppm: ppm(self.peak_occupied_bytes, capacity_bytes),
-            success_ppm: if asked == 0 {
-                1_000_000
-            } else {
-                ppm(totals.served, asked)
-            },
+            peak_utilisation_ppm: ppm(counters.peak_used_bytes, capacity_bytes),
+            success_ppm: success_ppm(totals.served, totals.failed),
             driver_calls: counters.driver_calls,
             cost_ns: counters.cost_ns,
             lower_bound_bytes: labels.lower_bound_bytes,
             seed: labels.seed,
             compactions_held_back: tallies.held_back,
             counterfactual_requests: totals.instants,
-            footprint_bytes: if replay.takes_all() {
-                counters.high_water_bytes
-            } else {
-                self.peak_reserved_bytes
-            },
+            footprint_bytes,
+            memory_efficiency_ppm: (footprint_bytes > 0)
+                .then(|| ppm(self.peak_requested_bytes, footprint_bytes)),
+            mean_overhead_ppm: self.overhead.mean_ppm(),
+            overhead_at_peak_requested_ppm: self.overhead.at_most_live_ppm(),
+            overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
+            peak_overhead_ppm: self.overhead.peaks_ppm(),
         }
     }
+}
+
+/// Requests served of those that could be: requests of no bytes are left out.
+fn success_ppm(served: u64, failed: u64) -> u64 {
+    if served + failed == 0 {
+        return 1_000_000;
+    }
+    ppm(served, served + failed)
 }
 
 /// What a row says that the replay does not know.
@@ -184,3 +231,6 @@ pub struct Labels<'a> {
     /// Seed of a synthetic trace.
     pub seed: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,21 +5,22 @@
 //!
 //! Tie-breaks: none; a request goes to the offset, rounded up to its alignment. The
 //! offset goes back to 0 only when nothing is live; with `reset = "mark"` also at a
-//! mark of the trace, where what is still live stays and is stepped over.
+//! mark of the trace, where what is still live stays and is stepped over. Blocks may be
+//! slid down by a wrapper, which gives back what was set aside.
 
 use serde::Deserialize;
 
-use super::Policy;
-use crate::space::{BlockId, OutOfMemory, Request, Space, State};
+use super::{Motion, Policy};
+use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_bytes};
+use crate::units::{round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Sizes and offsets are multiples of this, in bytes.
-    #[serde(with = "serde_bytes")]
+    #[serde(with = "serde_align")]
     pub alignment: u64,
     /// When the offset goes back.
     pub reset: Reset,
@@ -50,6 +51,8 @@ pub struct Bump {
     spec: Spec,
     /// The hole that the offset is in; `None` when the end is reached.
     hole: Option<BlockId>,
+    /// Where all of it lies, from the start on.
+    segment: Option<SegmentId>,
     live: u64,
 }
 
@@ -60,6 +63,7 @@ impl Bump {
         Bump {
             spec,
             hole: None,
+            segment: None,
             live: 0,
         }
     }
@@ -67,7 +71,7 @@ impl Bump {
     /// The offset goes back: retired memory is free again, neighbours are joined.
     fn reset(&mut self, space: &mut Space) {
         self.hole = None;
-        let mut at = space.segments().next().map(|segment| space.first(segment));
+        let mut at = self.segment.map(|segment| space.first(segment));
         while let Some(block) = at {
             if space.state(block) == State::Retired {
                 space.reclaim(block);
@@ -134,7 +138,9 @@ fn next_hole(block: BlockId, space: &Space) -> Option<BlockId> {
 
 impl Policy for Bump {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
-        self.hole = Some(space.map(space.capacity_bytes())?);
+        let all = space.map(space.capacity_bytes())?;
+        self.hole = Some(all);
+        self.segment = Some(space.segment(all));
         Ok(())
     }
 
@@ -171,7 +177,22 @@ impl Policy for Bump {
     }
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        self.hole.map_or(0, |hole| space.bytes(hole))
+        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
+        let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);
+        largest_bytes - largest_bytes % self.spec.alignment
+    }
+
+    fn motion(&self) -> Motion {
+        Motion::Slide
+    }
+
+    fn forget(&mut self, free: BlockId, _: &Space) {
+        self.hole = self.hole.filter(|hole| *hole != free);
+    }
+
+    fn learn(&mut self, free: BlockId, space: &Space) {
+        let lower = |hole: &BlockId| space.base(*hole) < space.base(free);
+        self.hole = self.hole.filter(lower).or(Some(free));
     }
 
     fn mark(&mut self, _: u32, space: &mut Space) {

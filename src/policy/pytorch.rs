@@ -426,7 +426,9 @@ impl PyTorch {
         statistics.allocated_bytes.change(small, bytes);
         statistics.active.change(small, 1);
         statistics.active_bytes.change(small, bytes);
-        statistics.requested_bytes.change(small, requested_bytes as i64);
+        statistics
+            .requested_bytes
+            .change(small, requested_bytes as i64);
         if bytes as u64 >= self.options.max_split_bytes {
             Statistics::oversize(&mut statistics.oversize_allocations, 1);
         }

@@ -5,7 +5,10 @@ use toml::Value;
 
 use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
-use super::{Policy, PolicyError, bump, cupy, pytorch};
+use super::{
+    Policy, PolicyError, best_fit, buddy, bump, compaction, cupy, first_fit, growing, hybrid,
+    next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform, worst_fit,
+};
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
 pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
@@ -17,6 +20,30 @@ pub type Inner<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Policy>, PolicyError>;
 pub enum Spec {
     /// A moving offset.
     Bump(bump::Spec),
+    /// The lowest hole.
+    FirstFit(first_fit::Spec),
+    /// The first hole from the last placement on.
+    NextFit(next_fit::Spec),
+    /// The smallest hole.
+    BestFit(best_fit::Spec),
+    /// The largest hole.
+    WorstFit(worst_fit::Spec),
+    /// Free blocks serve their own size class only.
+    SizeClass(size_class::Spec),
+    /// Sizes rounded to multiples of one size.
+    Uniform(uniform::Spec),
+    /// A pool that takes memory when it runs short.
+    Growing(growing::Spec),
+    /// Small and large requests apart.
+    Hybrid(hybrid::Spec),
+    /// First fit that orders streams.
+    StreamFirstFit(stream_first_fit::Spec),
+    /// Powers of two, halved and joined.
+    Buddy(buddy::Spec),
+    /// Two-level segregated fit.
+    Tlsf(tlsf::Spec),
+    /// Moves the blocks of another policy together.
+    Compaction(compaction::Spec),
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
@@ -42,9 +69,31 @@ impl Spec {
     /// # Errors
     /// Parameters that do not go together.
     pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let _ = inner;
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
+            Spec::FirstFit(spec) => Box::new(first_fit::FirstFit::new(spec.clone())),
+            Spec::NextFit(spec) => Box::new(next_fit::NextFit::new(spec.clone())),
+            Spec::BestFit(spec) => Box::new(best_fit::BestFit::new(spec.clone())),
+            Spec::WorstFit(spec) => Box::new(worst_fit::WorstFit::new(spec.clone())),
+            Spec::SizeClass(spec) => Box::new(size_class::SizeClass::new(spec.clone())?),
+            Spec::Uniform(spec) => {
+                Box::new(uniform::Uniform::new(spec.clone(), inner(&spec.over)?)?)
+            }
+            Spec::Growing(spec) => Box::new(growing::Growing::new(spec.clone())),
+            Spec::Hybrid(spec) => Box::new(hybrid::Hybrid::new(
+                spec.clone(),
+                inner(&spec.small)?,
+                inner(&spec.large)?,
+            )?),
+            Spec::StreamFirstFit(spec) => {
+                Box::new(stream_first_fit::StreamFirstFit::new(spec.clone()))
+            }
+            Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
+            Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
+            Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
+                spec.clone(),
+                inner(&spec.over)?,
+            )?),
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
             Spec::XlaBfc(spec) => Box::new(xla::build(spec)?),
             Spec::OrtArena(spec) => Box::new(ort::build(spec)),

@@ -23,7 +23,7 @@ impl Space {
             return Err(self.refuse(bytes));
         }
         self.counters.page_bytes += pages;
-        self.gain_reserved(bytes);
+        self.raise_reserved(bytes);
         let (segment, block) = self.new_segment(base, bytes, 0, State::Free);
         self.gain_free(bytes);
         self.emit(Step::new(StepKind::Map(segment), base, bytes));
@@ -46,6 +46,7 @@ impl Space {
         self.counters.reserved_bytes -= old.bytes;
         self.counters.page_bytes -= self.driver.untouch(old.base, old.bytes);
         self.driver.give(old.base, old.bytes);
+        self.counters.segments_given_back += 1;
         self.charge_call(self.device.free_ns(old.bytes));
         self.drop_segment(old.segment);
         self.drop_block(block);
@@ -123,7 +124,7 @@ impl Space {
         }
         self.blocks[block.0 as usize].state = State::Free;
         self.counters.page_bytes += bytes;
-        self.gain_reserved(bytes);
+        self.raise_reserved(bytes);
         self.gain_free(bytes);
         self.emit(Step::new(
             StepKind::Back(SegmentId(old.segment)),
@@ -173,7 +174,7 @@ impl Space {
         }
     }
 
-    fn gain_reserved(&mut self, bytes: u64) {
+    fn raise_reserved(&mut self, bytes: u64) {
         let counters = &mut self.counters;
         counters.reserved_bytes += bytes;
         counters.peak_reserved_bytes = counters.peak_reserved_bytes.max(counters.reserved_bytes);

@@ -1,11 +1,9 @@
 //! The order of streams: which freed range may be used by which stream.
 //!
-//! A free on a stream gets the stream's next position. Another stream may use the
-//! range once it has waited for that position, or once the host has. Positions that
-//! a stream has seen form a vector clock (Mattern 1989), carried by events.
+//! A free on a stream gets the stream's present position. Another stream may use the
+//! range once it has waited for that position, or once the host has ([`Clocks`]).
 
-use std::collections::HashMap;
-
+use super::clocks::Clocks;
 use super::{BlockId, Space, Step, StepKind};
 use crate::trace::{ANY_STREAM, StreamId};
 
@@ -18,24 +16,18 @@ pub struct Tag {
     pub seq: u64,
 }
 
-/// Positions, clocks and tags.
+/// Clocks, and the tag of each block.
 #[derive(Debug, Clone)]
 pub(super) struct Orders {
     tags: Vec<Tag>,
-    position: Vec<u64>,
-    settled: Vec<u64>,
-    seen: Vec<Vec<u64>>,
-    events: HashMap<u32, Vec<u64>>,
+    clocks: Clocks,
 }
 
 impl Orders {
     pub(super) fn new(streams: usize) -> Self {
         Orders {
             tags: Vec::new(),
-            position: vec![0; streams],
-            settled: vec![0; streams],
-            seen: vec![vec![0; streams]; streams],
-            events: HashMap::new(),
+            clocks: Clocks::new(streams),
         }
     }
 
@@ -52,28 +44,27 @@ impl Orders {
     }
 
     pub(super) fn free(&mut self, block: u32, stream: StreamId) {
-        let seq = &mut self.position[usize::from(stream)];
-        *seq += 1;
-        self.tags[block as usize] = Tag { stream, seq: *seq };
+        self.tags[block as usize] = self.clocks.present(stream);
     }
 
-    fn is_settled(&self, tag: Tag) -> bool {
-        tag.seq <= self.settled[usize::from(tag.stream)]
+    /// Whether no stream, now or later, may use the one and not the other.
+    fn alike(&self, one: u32, two: u32) -> bool {
+        let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
+        one == two
+            || self.clocks.streams() == 1
+            || (self.clocks.settled(one) && self.clocks.settled(two))
     }
 
     pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {
-        let tag = self.tags[block as usize];
-        tag.stream == stream
-            || self.is_settled(tag)
-            || tag.seq <= self.seen[usize::from(stream)][usize::from(tag.stream)]
+        self.clocks.passed(self.tags[block as usize], stream)
     }
 
     /// Joins the tags of two blocks into the left one; false where that would lose one.
     pub(super) fn merge(&mut self, left: u32, right: u32) -> bool {
         let (low, high) = (self.tags[left as usize], self.tags[right as usize]);
-        let joined = if self.is_settled(low) {
+        let joined = if self.clocks.settled(low) {
             high
-        } else if self.is_settled(high) {
+        } else if self.clocks.settled(high) {
             low
         } else if low.stream == high.stream {
             Tag {
@@ -85,22 +76,6 @@ impl Orders {
         };
         self.tags[left as usize] = joined;
         true
-    }
-
-    fn learn(seen: &mut [u64], from: &[u64]) {
-        for (known, new) in seen.iter_mut().zip(from) {
-            *known = (*known).max(*new);
-        }
-    }
-
-    fn clock(&self, stream: StreamId) -> Vec<u64> {
-        let mut clock = self.seen[usize::from(stream)].clone();
-        clock[usize::from(stream)] = self.position[usize::from(stream)];
-        clock
-    }
-
-    fn host_learns(&mut self, clock: &[u64]) {
-        Self::learn(&mut self.settled, clock);
     }
 }
 
@@ -134,7 +109,24 @@ impl Space {
             return true;
         };
         let (low, high) = (orders.tags[left.0 as usize], orders.tags[right.0 as usize]);
-        low.stream == high.stream || orders.is_settled(low) || orders.is_settled(high)
+        low.stream == high.stream || orders.clocks.settled(low) || orders.clocks.settled(high)
+    }
+
+    /// Whether joining the two free neighbours loses nothing: no stream, now or later,
+    /// may use the one and not the other.
+    #[must_use]
+    pub fn alike(&self, one: BlockId, two: BlockId) -> bool {
+        self.orders
+            .as_ref()
+            .is_none_or(|orders| orders.alike(one.0, two.0))
+    }
+
+    /// How many streams the Space keeps the order of; 0 where it keeps none.
+    #[must_use]
+    pub fn ordered_streams(&self) -> StreamId {
+        self.orders
+            .as_ref()
+            .map_or(0, |orders| orders.clocks.streams() as StreamId)
     }
 
     /// Joins two free neighbours that `by` may both use, and orders them behind `by`
@@ -155,31 +147,22 @@ impl Space {
     /// `event` notes the present position of `stream`.
     pub fn record(&mut self, stream: StreamId, event: u32) {
         if let Some(orders) = &mut self.orders {
-            let clock = orders.clock(stream);
-            orders.events.insert(event, clock);
+            orders.clocks.record(stream, event);
         }
     }
 
     /// `stream` goes on only after the position noted under `event`; an event that was
     /// never recorded orders nothing, as in CUDA.
     pub fn wait_event(&mut self, stream: StreamId, event: u32) {
-        if let Some(orders) = &mut self.orders
-            && let Some(clock) = orders.events.get(&event)
-        {
-            Orders::learn(&mut orders.seen[usize::from(stream)], clock);
+        if let Some(orders) = &mut self.orders {
+            orders.clocks.wait_event(stream, event);
         }
     }
 
     /// The host waited for `stream`, or for all of them ([`ANY_STREAM`]).
     pub fn sync(&mut self, stream: StreamId) {
-        let Some(orders) = &mut self.orders else {
-            return;
-        };
-        if stream == ANY_STREAM {
-            orders.settled.clone_from(&orders.position);
-        } else {
-            let clock = orders.clock(stream);
-            orders.host_learns(&clock);
+        if let Some(orders) = &mut self.orders {
+            orders.clocks.sync(stream);
         }
     }
 
@@ -187,8 +170,7 @@ impl Space {
     pub fn wait(&mut self, stream: StreamId, on: StreamId) {
         self.counters.waits += 1;
         if let Some(orders) = &mut self.orders {
-            let clock = orders.clock(on);
-            Orders::learn(&mut orders.seen[usize::from(stream)], &clock);
+            orders.clocks.wait(stream, on);
         }
         self.emit(Step::new(StepKind::Wait { stream, on }, 0, 0));
     }

@@ -218,8 +218,10 @@ impl Space {
         placed.stream = request.stream;
         placed.flags = request.align.trailing_zeros() as u8;
         self.lose_free(old.bytes);
-        self.counters.used_bytes += old.bytes;
-        self.counters.used_blocks += 1;
+        let counters = &mut self.counters;
+        counters.used_bytes += old.bytes;
+        counters.peak_used_bytes = counters.peak_used_bytes.max(counters.used_bytes);
+        counters.used_blocks += 1;
         self.raise_high(old.segment, old.base + old.bytes);
         self.emit(Step::new(StepKind::Place(block), old.base, old.bytes));
     }

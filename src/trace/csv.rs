@@ -98,7 +98,7 @@ impl Table {
         let is_header = !WORDS.contains(&&*first);
         let mut columns = Columns::of(if is_header { line } else { COLUMNS })?;
         let table = Table {
-            columns: columns.len(),
+            columns: columns.count(),
             event: Some(columns.need(&["event"])?),
             id: columns.find(&["id"]),
             bytes: columns.find(&["bytes"]),
@@ -114,8 +114,8 @@ impl Table {
 
     /// A row may end early, and may not have more cells than there are columns.
     fn fits<'t>(&self, row: Row<'t>) -> Result<Row<'t>, String> {
-        if row.len() > self.columns {
-            let (cells, columns) = (row.len(), self.columns);
+        if row.count() > self.columns {
+            let (cells, columns) = (row.count(), self.columns);
             return Err(format!("{cells} cells in a table of {columns} columns"));
         }
         Ok(row)

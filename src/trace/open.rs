@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
+use super::pytorch::{self, stripped};
+use super::snapshot::{self, SnapshotError};
 use super::text::{self, Columns, Source};
 use super::unpack::{self, Unpacked};
 use super::{Trace, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee};
@@ -14,6 +16,8 @@ use super::{Trace, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee};
 pub struct OpenOptions {
     /// Only this device of a recording of several; all where it is left out.
     pub device: Option<u32>,
+    /// The cap under which a PyTorch recording was made, which the file does not tell.
+    pub capacity_bytes: Option<u64>,
     /// The most bytes that may come out of compressed data.
     pub limit_bytes: u64,
 }
@@ -22,6 +26,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
             device: None,
+            capacity_bytes: None,
             limit_bytes: 64 << 30,
         }
     }
@@ -77,22 +82,31 @@ pub fn read(
     let Some(format) = detect(&unpacked.head) else {
         return Err(unknown(&unpacked.head, source));
     };
-    let traces = import(format, unpacked, source)?;
+    let traces = import(format, unpacked, source, options)?;
     of_device(traces, source, options.device)
 }
 
 /// Reads a file of a known format.
-fn import(format: Format, unpacked: Unpacked, source: &Source) -> Result<Vec<Trace>, TraceError> {
+fn import(
+    format: Format,
+    unpacked: Unpacked,
+    source: &Source,
+    options: &OpenOptions,
+) -> Result<Vec<Trace>, TraceError> {
     let text: fn(&mut dyn BufRead, &Source) -> Result<Trace, TraceError> = match format {
         Format::Vlt => {
             let mut trace = vlt::read(unpacked.input, &source.file)?;
             trace.name.clone_from(&source.name);
             return Ok(vec![trace]);
         }
-        // HOOK: the PyTorch importers are wired here.
-        Format::Pickle | Format::StrippedPytorch => {
-            return Err(TraceError::whole(&source.file, "a PyTorch recording")
-                .or("no reader for it is built in"));
+        Format::Pickle => {
+            let bytes = unpacked.hold(&source.file)?;
+            let snapshot = snapshot::read(&bytes).map_err(|error| placed(&error, source))?;
+            return of_pytorch(&snapshot, source, options);
+        }
+        Format::StrippedPytorch => {
+            let snapshot = read_stripped(unpacked, source, options)?;
+            return of_pytorch(&snapshot, source, options);
         }
         Format::Rmm => rmm::import,
         Format::NativeCsv => csv::import,
@@ -103,6 +117,56 @@ fn import(format: Format, unpacked: Unpacked, source: &Source) -> Result<Vec<Tra
     };
     let mut input = unpacked.input;
     Ok(vec![text(&mut input, source)?])
+}
+
+/// The traces of a snapshot.
+fn of_pytorch(
+    snapshot: &snapshot::Snapshot,
+    source: &Source,
+    options: &OpenOptions,
+) -> Result<Vec<Trace>, TraceError> {
+    let capacity_bytes = options.capacity_bytes;
+    let options = pytorch::Options { capacity_bytes };
+    pytorch::import(snapshot, &source.file, &source.name, options)
+}
+
+/// What the reader of snapshots says, with the file.
+fn placed(error: &SnapshotError, source: &Source) -> TraceError {
+    match error {
+        SnapshotError::Pickle(error) => {
+            TraceError::at_offset(&*source.file, error.offset, error.problem.to_string())
+        }
+        error => TraceError::whole(&*source.file, error.to_string()),
+    }
+}
+
+/// Reads `NAME.events.csv`, and `NAME.final.csv` where it lies beside it.
+fn read_stripped(
+    unpacked: Unpacked,
+    source: &Source,
+    options: &OpenOptions,
+) -> Result<snapshot::Snapshot, TraceError> {
+    let events = held_text(unpacked, &source.file)?;
+    let beside = source.file.replace("events.csv", "final.csv");
+    let last = if beside != source.file && Path::new(&beside).exists() {
+        let raw = File::open(&beside).map_err(|error| TraceError::io(&*beside, error))?;
+        let unpacked = unpack::unpack(Box::new(raw), &beside, options.limit_bytes)?;
+        Some(held_text(unpacked, &beside)?)
+    } else {
+        None
+    };
+    let last = last.as_deref().map(|text| (&*beside, text));
+    stripped::read((&source.file, &events), last)
+}
+
+/// A whole file as text.
+fn held_text(unpacked: Unpacked, file: &str) -> Result<String, TraceError> {
+    String::from_utf8(unpacked.hold(file)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes()[at];
+        TraceError::at_offset(file, at as u64, format!("byte 0x{byte:02x} is not UTF-8"))
+            .or("save the file as UTF-8")
+    })
 }
 
 /// The traces of the device that was asked for.
@@ -136,7 +200,7 @@ fn detect(head: &[u8]) -> Option<Format> {
     if head.starts_with(&vlt::MAGIC) {
         return Some(Format::Vlt);
     }
-    if is_pickle(head) {
+    if snapshot::looks_like_pickle(head) {
         return Some(Format::Pickle);
     }
     let line = first_line(head)?;
@@ -164,17 +228,6 @@ fn detect(head: &[u8]) -> Option<Format> {
     let first = line.split(',').next().unwrap_or("").trim();
     let is_row = csv::WORDS.contains(&&*first.to_ascii_lowercase());
     (is_row || has(&["event"])).then_some(Format::NativeCsv)
-}
-
-/// Whether the bytes begin as a pickle of any protocol does.
-fn is_pickle(head: &[u8]) -> bool {
-    match head {
-        [0x80, protocol, ..] => (1..=8).contains(protocol),
-        // Protocols 0 and 1 begin at once with a mark, a list or a dictionary.
-        [b'(', b'd' | b'l' | b't', ..] => true,
-        [b']' | b'}', b'q' | b'r' | b'(' | b'.', ..] => true,
-        _ => false,
-    }
 }
 
 /// The first line that is neither blank nor a comment.

@@ -180,7 +180,7 @@ impl<'t> Row<'t> {
 
     /// How many cells there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
@@ -216,7 +216,7 @@ impl Columns {
     /// As [`Row::split`], or a name that comes twice.
     pub fn of(header: &str) -> Result<Self, String> {
         let row = Row::split(header)?;
-        let names: Vec<String> = (0..row.len())
+        let names: Vec<String> = (0..row.count())
             .map(|at| row.get(Some(at)).to_ascii_lowercase())
             .collect();
         for (at, name) in names.iter().enumerate() {
@@ -256,7 +256,7 @@ impl Columns {
 
     /// How many columns there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.names.len()
     }
 
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn rows_split_at_commas_outside_quotes() {
         let row = Row::split("mark, \"a, \"\"b\"\"\" ,,7").unwrap();
-        assert_eq!(row.len(), 4);
+        assert_eq!(row.count(), 4);
         assert_eq!(row.get(Some(1)), "a, \"b\"");
         assert_eq!(row.get(Some(2)), "");
         assert_eq!(row.get(Some(9)), "");

@@ -79,18 +79,19 @@ impl ByAddress {
         self.pool.update(self.root, address, change)
     }
 
-    /// Moves the start of the block at `old_address` and changes its bytes, as it grows or shrinks at
-    /// its lower end; false if there is none.
+    /// Puts `new` in the place of the block at `old_address`, which grew or shrank at its lower end;
+    /// false if there is none.
     ///
     /// Takes one descent where no other block lies between both addresses, which is the usual case.
     ///
     /// # Panics
-    /// If there is another block at `new_address`.
+    /// If there is another block at the new address.
     #[inline]
-    pub fn rekey(&mut self, old_address: u64, new_address: u64, new_bytes: u64) -> bool {
-        let change = |hole: &mut Hole| hole.bytes = new_bytes;
+    pub fn rekey(&mut self, old_address: u64, new: Entry) -> bool {
+        let (bytes, block) = (new.bytes, new.block);
+        let change = |hole: &mut Hole| *hole = Hole { bytes, block };
         let root = &mut self.root;
-        self.pool.rekey(root, old_address, new_address, change)
+        self.pool.rekey(root, old_address, new.address, change)
     }
 
     /// The first fit: the block of the lowest address that has at least `bytes`.
@@ -104,6 +105,12 @@ impl ByAddress {
     pub fn first_fit_from(&self, bytes: u64, address: u64) -> Option<Entry> {
         let found = self.pool.first_with_from(self.root, bytes, address);
         found.map(entry)
+    }
+
+    /// Bytes of the largest block; 0 if there is none.
+    #[inline]
+    pub fn largest_bytes(&self) -> u64 {
+        self.pool.best(self.root).unwrap_or(0)
     }
 
     /// The worst fit: the largest block; of equal ones the lowest address.

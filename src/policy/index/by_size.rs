@@ -143,11 +143,19 @@ impl BySize {
         found.or_else(previous).map(entry)
     }
 
+    /// Bytes of the largest block; 0 if there is none.
+    #[inline]
+    pub fn largest_bytes(&self) -> u64 {
+        let last = self
+            .bin_before(BINS)
+            .and_then(|bin| self.pool.last(self.bins[bin]));
+        last.map_or(0, |(key, _)| (key >> 64) as u64)
+    }
+
     /// The worst fit: the largest block; of equal ones the lowest address.
     #[inline]
     pub fn largest(&self) -> Option<Entry> {
-        let (key, _) = self.pool.last(self.bins[self.bin_before(BINS)?])?;
-        self.first_at_least((key >> 64) as u64)
+        self.first_at_least(self.largest_bytes())
     }
 
     /// All blocks, by bytes and then by address.

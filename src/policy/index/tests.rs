@@ -114,7 +114,7 @@ impl Pair {
         }
         let moved = match new == old {
             true => self.by_address.set_bytes(old, bytes),
-            false => self.by_address.rekey(old, new, bytes),
+            false => self.by_address.rekey(old, entry_of_size(&(bytes, new))),
         };
         assert!(moved && self.by_size.remove(old_bytes, old));
         self.by_size.insert(bytes, new, (new ^ bytes) as u32);

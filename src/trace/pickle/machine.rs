@@ -89,7 +89,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             }
             BININT => {
                 let value = i32::from_le_bytes(self.fixed()?);
-                self.push(Packed::small(value.into()))
+                self.push(Packed::small(value))
             }
             MARK => self.mark(),
             EMPTY_DICT => {

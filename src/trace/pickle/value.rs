@@ -213,6 +213,16 @@ impl<'a> Store<'a> {
         }
     }
 
+    /// The first item of a list.
+    pub fn first(&self, list: u32) -> Option<Value> {
+        let packed = match self.lists[list as usize] {
+            ListSlot::Items(at) => self.items[at as usize].first().copied(),
+            ListSlot::Run(at) => self.runs[at as usize].records().next(),
+            ListSlot::Empty | ListSlot::Sealed(_) => None,
+        };
+        packed.map(|packed| self.value(packed))
+    }
+
     /// The items of a list; none once it is sealed.
     pub fn items(&self, list: u32) -> Vec<Value> {
         let unpack = |packed| self.value(packed);

@@ -30,8 +30,13 @@ pub(super) enum Cause {
 /// What came after a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// A growth for which the cap is asked this many bytes.
-    Growth { segment_bytes: u64 },
+    /// A growth for a request of `rounded_bytes` on `stream`, for which the cap is asked
+    /// `segment_bytes`.
+    Growth {
+        stream: u64,
+        rounded_bytes: u64,
+        segment_bytes: u64,
+    },
     /// A failure.
     Oom,
     /// Anything else: a hit, a free, the end.
@@ -58,26 +63,56 @@ impl Limits<'_> {
         reserved_bytes: u64,
         after: After,
     ) -> Cause {
-        let segment_bytes = match after {
-            After::Other => return Cause::Emptied,
-            After::Oom => 0,
-            After::Growth { segment_bytes } => segment_bytes,
-        };
-        let segments = |least: u64| {
-            frees
-                .clone()
-                .all(|free| free.action == Action::SegmentFree && free.bytes >= least)
-        };
-        if self.collects(reserved_bytes) && segments(SMALL_SEGMENT_BYTES + 1) {
-            return Cause::Collected;
-        }
-        if after != After::Oom && !self.fails(reserved_bytes.saturating_add(segment_bytes)) {
+        if after == After::Other {
             return Cause::Emptied;
         }
-        match self.rules.max_split_bytes {
-            Some(limit) if segments(limit) => Cause::Collected,
-            _ => Cause::Retried,
+        let large =
+            |free: &Entry| free.action == Action::SegmentFree && free.bytes != SMALL_SEGMENT_BYTES;
+        if self.collects(reserved_bytes) && frees.clone().all(large) {
+            return Cause::Collected;
         }
+        let After::Growth {
+            stream,
+            rounded_bytes,
+            segment_bytes,
+        } = after
+        else {
+            return Cause::Retried;
+        };
+        if !self.fails(reserved_bytes.saturating_add(segment_bytes)) {
+            Cause::Emptied
+        } else if self.releases_oversized(frees, stream, rounded_bytes) {
+            Cause::Collected
+        } else {
+            Cause::Retried
+        }
+    }
+
+    /// Whether `frees` are what the release of oversized blocks gives for a request: one
+    /// block of the stream that is large enough, or smaller ones, the largest first, until
+    /// they are enough together. Where it did not find enough, a retry followed.
+    fn releases_oversized<'e>(
+        &self,
+        frees: impl Iterator<Item = &'e Entry>,
+        stream: u64,
+        rounded_bytes: u64,
+    ) -> bool {
+        let Some(max_split_bytes) = self.rules.max_split_bytes else {
+            return false;
+        };
+        let key_bytes = rounded_bytes.max(max_split_bytes);
+        let (mut released_bytes, mut last_bytes) = (0u64, u64::MAX);
+        for free in frees {
+            let oversized = free.action == Action::SegmentFree
+                && free.stream == stream
+                && (max_split_bytes..=last_bytes).contains(&free.bytes);
+            if !oversized || released_bytes >= key_bytes {
+                return false;
+            }
+            released_bytes = released_bytes.saturating_add(free.bytes);
+            last_bytes = free.bytes;
+        }
+        released_bytes >= key_bytes
     }
 
     /// Whether garbage collection can have run with `reserved_bytes` reserved.
@@ -111,6 +146,8 @@ mod tests {
     }
 
     const GROWTH: After = After::Growth {
+        stream: 0,
+        rounded_bytes: 20 * MIB,
         segment_bytes: 20 * MIB,
     };
 
@@ -151,6 +188,22 @@ mod tests {
         assert_eq!(cause(&limits, &[20], 60, GROWTH), Cause::Emptied);
         assert_eq!(cause(&limits, &[20, 2], 61, GROWTH), Cause::Emptied);
         assert_eq!(cause(&limits, &[40, 2], 90, GROWTH), Cause::Retried);
-        assert_eq!(cause(&limits, &[40, 40], 90, GROWTH), Cause::Collected);
+        let limits = Limits {
+            rules: &SizeRules {
+                max_split_bytes: Some(32 * MIB),
+                ..SizeRules::default()
+            },
+            ..limits
+        };
+        let growth = After::Growth {
+            stream: 0,
+            rounded_bytes: 70 * MIB,
+            segment_bytes: 70 * MIB,
+        };
+        assert_eq!(cause(&limits, &[80], 90, growth), Cause::Collected);
+        assert_eq!(cause(&limits, &[40, 40], 90, growth), Cause::Collected);
+        assert_eq!(cause(&limits, &[40], 90, growth), Cause::Retried);
+        assert_eq!(cause(&limits, &[40, 40, 40], 90, growth), Cause::Retried);
+        assert_eq!(cause(&limits, &[80, 2], 90, growth), Cause::Retried);
     }
 }

@@ -140,7 +140,7 @@ impl<'a> Forward<'a> {
             self.reserved_bytes = reserved_after(self.reserved_bytes, entry);
             if is_release(entry.action) && cause == Some(Cause::Emptied) {
                 // One event for the group, unless a completion came between.
-                if trim != self.builder.len().checked_sub(1) {
+                if trim.is_none_or(|event| event + 1 != self.builder.len()) {
                     trim = Some(self.trim(at));
                 }
                 self.fact_of_last(at);
@@ -167,16 +167,18 @@ impl<'a> Forward<'a> {
         let growth = run[first..].iter().rev().find(grown);
         let after = match (ending.map(|entry| entry.action), growth) {
             (Some(Action::Oom), _) => After::Oom,
-            (Some(Action::Alloc), Some(growth)) if growth.action == Action::SegmentAlloc => {
-                After::Growth {
-                    segment_bytes: growth.bytes,
-                }
-            }
-            (Some(Action::Alloc), Some(_)) => {
+            (Some(Action::Alloc), Some(growth)) => {
                 let rules = self.from.limits.rules;
-                let asked_bytes = ending.map_or(0, |entry| entry.bytes);
+                let rounded_bytes = rules.rounded(ending.map_or(0, |entry| entry.bytes));
+                let mapped = growth.action == Action::SegmentMap;
                 After::Growth {
-                    segment_bytes: rules.segment(rules.rounded(asked_bytes)),
+                    stream: growth.stream,
+                    rounded_bytes,
+                    segment_bytes: if mapped {
+                        rules.segment(rounded_bytes)
+                    } else {
+                        growth.bytes
+                    },
                 }
             }
             _ => After::Other,

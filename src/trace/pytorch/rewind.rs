@@ -144,13 +144,11 @@ impl<'a> Back<'a> {
     }
 
     fn undo_alloc(&mut self, at: usize, entry: &Entry) {
-        if self.private && entry.pool.is_none() {
-            if let Some(pool) = self
-                .region_of(entry.address())
-                .and_then(|region| region.pool)
-            {
-                self.start.pools.insert(at, pool);
-            }
+        if self.private
+            && entry.pool.is_none()
+            && let Some(pool) = self.pool_at(entry.address())
+        {
+            self.start.pools.insert(at, pool);
         }
         if self.blocks.remove(&entry.address()).is_none() && !self.hidden.frees {
             self.start.contradictions += 1;
@@ -276,8 +274,8 @@ impl<'a> Back<'a> {
         }
     }
 
-    fn region_of(&self, address: u64) -> Option<&Region> {
-        region_of(&self.start.regions, address).map(|(_, region)| region)
+    fn pool_at(&self, address: u64) -> Option<PoolId> {
+        region_of(&self.start.regions, address).and_then(|(_, region)| region.pool)
     }
 
     fn into_start(mut self) -> Start {

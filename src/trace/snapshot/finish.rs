@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::decode::{self, Fault};
-use super::record::{ENTRY, Records};
+use super::record::{ENTRY, PLAIN_VALUES, Records};
 use super::word::*;
 use super::{Action, Annotation, Entry, Settings, Snapshot, SnapshotError, settings};
 use crate::trace::pickle::{Packed, Record, Store, Value};
@@ -175,8 +175,12 @@ impl<'a> Finish<'a> {
             let fault = Fault::value(key, "a list of dicts", item);
             return Err(self.error(place.to_owned(), self.top, fault));
         };
-        let pairs = self.store.pairs(dict).map(<[Packed]>::to_vec);
-        Ok((dict, pairs.unwrap_or_default()))
+        let pairs = self.store.pairs(dict).unwrap_or_default();
+        if pairs.len() > PLAIN_VALUES {
+            let fault = Fault::value(key, "a list of dicts of at most 128 keys", item);
+            return Err(self.error(place.to_owned(), Some(dict), fault));
+        }
+        Ok((dict, pairs.to_vec()))
     }
 
     // --- traces ---

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::decode::{self, Fault};
-use super::table::{Frame, PoolId, StackId, Tables, TextId};
+use super::table::{Frame, FrameId, PoolId, StackId, Tables, TextId};
 use super::word::*;
 use super::{Action, Block, BlockState, Entry};
 use crate::trace::pickle::{Packed, Record, Sink, Store, Text, Value};
@@ -17,6 +17,13 @@ pub(super) const ENTRY: u8 = 0;
 pub(super) const FRAME: u8 = 1;
 /// [`Record::kind`] of a [`Block`].
 pub(super) const BLOCK: u8 = 2;
+
+/// Seals a list that was used as a call stack and is none.
+const NOT_A_STACK: u32 = u32::MAX;
+
+/// The most keys and values that a plain dict may have where a frame or an entry should be. Many more
+/// could make a small file, which refers to one dict again and again, slow to read.
+pub(super) const PLAIN_VALUES: usize = 256;
 
 /// Everything that was taken out of the pickle so far.
 #[derive(Debug, Default)]
@@ -206,13 +213,16 @@ impl Records {
         let Value::List(list) = value else {
             return Err(fault);
         };
-        let Some(&latest) = store.items(list).first() else {
+        let Some(latest) = store.first(list) else {
             return Ok(());
         };
         let Value::Dict(latest) = latest else {
             return Err(fault);
         };
-        let pairs = store.pairs(latest).ok_or(fault)?.to_vec();
+        let pairs = store
+            .pairs(latest)
+            .filter(|pairs| pairs.len() <= PLAIN_VALUES);
+        let pairs = pairs.ok_or(fault)?.to_vec();
         for pair in pairs.chunks_exact(2) {
             let value = store.value(pair[1]);
             match pair[0].word() {
@@ -237,22 +247,40 @@ impl Records {
             Value::None => return Ok(None),
             _ => return Err(fault()),
         };
-        if let Some(index) = store.sealed(list) {
-            return Ok(Some(Tables::stack_id(index)));
+        match store.sealed(list) {
+            Some(NOT_A_STACK) => return Err(fault()),
+            Some(index) => return Ok(Some(Tables::stack_id(index))),
+            None if store.list_len(list) == 0 => return Ok(None),
+            None => {}
         }
-        let mut frames = Vec::with_capacity(store.list_len(list));
-        for item in store.items(list) {
-            match store.record(item) {
-                Some(Record { kind: FRAME, index }) => frames.push(Tables::frame_id(index)),
-                _ => return Err(fault()),
-            }
-        }
-        if frames.is_empty() {
-            return Ok(None);
-        }
+        let Some(frames) = self.frames(list, store) else {
+            // Remembered, so that a list which many entries share is not searched again for each.
+            store.seal(list, NOT_A_STACK);
+            return Err(fault());
+        };
         let id = self.tables.add_stack(&frames);
         store.seal(list, id.index() as u32);
         Ok(Some(id))
+    }
+
+    /// The frames of a list, unless it holds anything else.
+    fn frames(&mut self, list: u32, store: &Store<'_>) -> Option<Vec<FrameId>> {
+        let mut frames = Vec::with_capacity(store.list_len(list));
+        for item in store.items(list) {
+            frames.push(match (store.record(item), item) {
+                (Some(Record { kind: FRAME, index }), _) => Tables::frame_id(index),
+                // Protocol 0 sets one pair at a time, so its dicts stay plain.
+                (None, Value::Dict(dict)) => {
+                    let pairs = store
+                        .pairs(dict)
+                        .filter(|pairs| pairs.len() <= PLAIN_VALUES)?;
+                    let frame = self.frame(pairs, store).ok()?;
+                    self.tables.add_frame(frame)
+                }
+                _ => return None,
+            });
+        }
+        Some(frames)
     }
 
     /// The private pool that a tuple names. Most entries name the same one as the entry before.

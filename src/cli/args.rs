@@ -1,0 +1,142 @@
+//! Arguments that several subcommands share.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::CliError;
+use crate::experiment::Wanted;
+use crate::policy::registry::DEVICES;
+use crate::space::Device;
+use crate::trace::OpenOptions;
+use crate::units::{format_bytes, parse_bytes};
+
+/// The card where none is named.
+const DEFAULT_CARD: &str = "h200";
+
+/// The card, and what of it may be used.
+#[derive(Debug, Args)]
+pub struct CardArgs {
+    /// What may be used: a size such as 8GiB, or `card` for the whole card [default: what
+    /// the trace tells, else 1.1 x the peak of its live bytes]
+    #[arg(long, value_name = "SIZE|card", value_parser = parse_wanted)]
+    pub capacity: Option<Wanted>,
+
+    /// The whole card: the name of a measured one, or a size (with the costs of the default)
+    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = parse_card)]
+    pub card: Arc<Device>,
+}
+
+impl CardArgs {
+    /// What was asked of the capacity.
+    ///
+    /// # Errors
+    /// More than the card has, or nothing.
+    pub fn wanted(&self) -> Result<Wanted, CliError> {
+        let wanted = self.capacity.unwrap_or_default();
+        let Wanted::Bytes(bytes) = wanted else {
+            return Ok(wanted);
+        };
+        let card = &self.card;
+        if bytes == 0 {
+            return Err(CliError::usage(
+                "--capacity 0: nothing could be served",
+                "give a size such as 8GiB",
+            ));
+        }
+        if bytes > card.total_bytes {
+            return Err(CliError::usage(
+                format!(
+                    "--capacity {} is more than the card '{}' has ({})",
+                    format_bytes(bytes),
+                    card.name,
+                    format_bytes(card.total_bytes)
+                ),
+                "give a larger card with --card SIZE, or `--capacity card` for all of this one",
+            ));
+        }
+        Ok(wanted)
+    }
+}
+
+fn parse_wanted(text: &str) -> Result<Wanted, String> {
+    if text == "card" {
+        return Ok(Wanted::Card);
+    }
+    parse_bytes(text)
+        .map(Wanted::Bytes)
+        .map_err(|error| error.to_string())
+}
+
+/// A measured card by name, or the default one with another size.
+fn parse_card(text: &str) -> Result<Arc<Device>, String> {
+    let measured = |name: &str| {
+        let found = DEVICES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, body)| Device::from_toml(body).map_err(|error| error.to_string()))
+    };
+    if let Some(device) = measured(text) {
+        return device.map(Arc::new);
+    }
+    let known: Vec<&str> = DEVICES.iter().map(|(name, _)| *name).collect();
+    let known = known.join(", ");
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(format!(
+            "there is no card '{text}'; known are: {known}; or give a size such as 80GiB"
+        ));
+    }
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let mut device = measured(DEFAULT_CARD).expect("the default card is in the binary")?;
+    device.total_bytes = bytes;
+    device.name = format!("{} of {DEFAULT_CARD}", format_bytes(bytes));
+    Ok(Arc::new(device))
+}
+
+/// How traces are opened.
+#[derive(Debug, Args)]
+pub struct OpenArgs {
+    /// One device of a recording of several [default: all]
+    #[arg(long, value_name = "N")]
+    pub device: Option<u32>,
+}
+
+impl OpenArgs {
+    /// As the readers take it.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            device: self.device,
+            ..OpenOptions::default()
+        }
+    }
+}
+
+/// Threads.
+#[derive(Debug, Args)]
+pub struct JobsArgs {
+    /// Threads [default: one a core]; results do not depend on it
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+impl JobsArgs {
+    /// Runs `work` on a pool of that many threads.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, CliError> {
+        let threads = self.jobs.map_or(0, NonZeroUsize::get);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|error| {
+                CliError::usage(format!("cannot start threads: {error}"), "try --jobs 1")
+            })?;
+        Ok(pool.install(work))
+    }
+}
+
+/// `-` for a standard stream, else a path.
+pub fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}

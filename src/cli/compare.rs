@@ -1,0 +1,220 @@
+//! `vramlab compare`: one trace, many policies, one table and its pictures.
+
+mod results;
+mod view;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::CliError;
+use super::args::{CardArgs, JobsArgs, OpenArgs};
+use super::folder::{Folder, file_names};
+use super::load::{self, Heading};
+use super::output::Output;
+use super::progress::Progress;
+use crate::experiment::{Ended, Scene, Watch, run_cell};
+use crate::observe::Row;
+use crate::policy::{Chosen, Registry};
+
+/// Replay traces under many policies: a table, csv files and plots
+///
+/// Each trace is read once and replayed under every policy, in parallel. The table names
+/// the best policy first, by failures, then by footprint; its first row is what no
+/// policy can beat. Rows, timelines, failures and plots go to the output folder.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    vramlab compare snapshot.pickle\n  \
+    vramlab compare trace.csv --policies best-fit,buddy --capacity 8GiB\n  \
+    vramlab compare run.vlt.zst --policy pytorch:max_split_size_mb:128")]
+pub struct Compare {
+    /// Traces: PyTorch snapshots, .vlt, csv, RMM logs, MiniMalloc, .rep; `-` is standard input
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+
+    /// Presets by name, separated by commas [default: all of `vramlab policy list`]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    policies: Vec<String>,
+
+    /// One more policy: NAME, NAME:key=value,key=value, or a .toml file; may be repeated
+    #[arg(long = "policy", value_name = "SPEC")]
+    specs: Vec<String>,
+
+    #[command(flatten)]
+    card: CardArgs,
+
+    #[command(flatten)]
+    open: OpenArgs,
+
+    #[command(flatten)]
+    jobs: JobsArgs,
+
+    /// Folder for results; a folder below it for each of several traces
+    /// [default: vramlab-out/TRACE]
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Write no plots
+    #[arg(long)]
+    no_plots: bool,
+}
+
+/// What `--json` prints for one trace.
+#[derive(Serialize)]
+struct Compared<'a> {
+    trace: Heading<'a>,
+    rows: Vec<&'a Row>,
+    broken: Vec<&'a str>,
+    out: String,
+}
+
+impl Compare {
+    /// Runs the command.
+    pub fn run(self, registry: &Registry, output: &mut Output) -> Result<(), CliError> {
+        let policies = choose(registry, &self.policies, &self.specs)?;
+        // A wrong folder is told before any work; a stream or a folder of several traces
+        // is named only once they are read.
+        if let Some(out) = &self.out {
+            Folder::new(out)?;
+        }
+        self.card.wanted()?;
+        let mut broken = Vec::new();
+        let mut compared = Vec::new();
+        let mut names = Vec::new();
+        for path in &self.traces {
+            let hash = load::hash(path)?;
+            let scenes = load::scenes(path, &self.open, &self.card)?;
+            let several = self.traces.len() > 1 || scenes.len() > 1;
+            for scene in scenes {
+                names.push(scene.trace.name.clone());
+                let name = file_names(names.iter().map(String::as_str)).pop();
+                let folder = Folder::new(&self.place(&name.unwrap_or_default(), several))?;
+                let source = results::Source {
+                    file: path,
+                    blake3: hash.clone(),
+                };
+                let json = self.one(&scene, registry, &policies, &folder, &source, output)?;
+                broken.extend(json.1);
+                compared.push(json.0);
+            }
+        }
+        if output.json {
+            output.result(&compared)?;
+        }
+        if broken.is_empty() {
+            Ok(())
+        } else {
+            Err(CliError::Broke(broken))
+        }
+    }
+
+    /// The folder of a trace.
+    fn place(&self, name: &str, several: bool) -> PathBuf {
+        match &self.out {
+            Some(out) if several => out.join(name),
+            Some(out) => out.clone(),
+            None => Path::new("vramlab-out").join(name),
+        }
+    }
+
+    /// Compares the policies on one trace; answers its JSON and what broke.
+    fn one(
+        &self,
+        scene: &Scene,
+        registry: &Registry,
+        policies: &[Chosen],
+        folder: &Folder,
+        source: &results::Source<'_>,
+        output: &mut Output,
+    ) -> Result<(serde_json::Value, Vec<String>), CliError> {
+        let heading = Heading::of(scene);
+        for line in heading.lines(false) {
+            output.line(&line)?;
+        }
+        let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
+        let cells = self.jobs.within(|| {
+            let cell = |chosen: &Chosen| {
+                let watch = Watch {
+                    map: !self.no_plots,
+                    progress: &|events| progress.add(events),
+                    extra: (),
+                };
+                run_cell(scene, registry, chosen, watch)
+            };
+            policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
+        })??;
+        progress.end();
+        let ranked = rank(policies, &cells);
+        for line in view::lines(scene, &ranked, output) {
+            output.line(&line)?;
+        }
+        let plots = !self.no_plots;
+        self.jobs
+            .within(|| results::write(folder, scene, &ranked, source, plots))??;
+        output.line(&format!("results are in {}", folder.path().display()))?;
+        let broken: Vec<&str> = ranked.iter().filter_map(|cell| cell.broke()).collect();
+        let json = serde_json::to_value(Compared {
+            trace: heading,
+            rows: ranked.iter().filter_map(|cell| cell.ended.row()).collect(),
+            broken: broken.clone(),
+            out: folder.path().display().to_string(),
+        });
+        let told = ranked.iter().filter_map(view::broke).collect();
+        Ok((json.expect("rows are plain data"), told))
+    }
+}
+
+/// A policy with what became of it.
+pub(super) struct Ranked<'a> {
+    chosen: &'a Chosen,
+    ended: &'a Ended,
+}
+
+impl Ranked<'_> {
+    fn broke(&self) -> Option<&str> {
+        match self.ended {
+            Ended::Broke(what) => Some(what),
+            _ => None,
+        }
+    }
+}
+
+/// Best first: by failures, then footprint, then name; what did not start comes after,
+/// what broke a rule last.
+fn rank<'a>(policies: &'a [Chosen], cells: &'a [Ended]) -> Vec<Ranked<'a>> {
+    let cells = policies.iter().zip(cells);
+    let mut ranked: Vec<Ranked<'a>> = cells
+        .map(|(chosen, ended)| Ranked { chosen, ended })
+        .collect();
+    ranked.sort_by_key(|cell| {
+        let (class, failed, footprint) = match cell.ended {
+            Ended::Replayed(seen) => (0, seen.row.failed, seen.row.footprint_bytes),
+            Ended::NotStarted(row, _) => (1, row.failed, 0),
+            Ended::Broke(_) => (2, 0, 0),
+        };
+        (class, failed, footprint, cell.chosen.label.clone())
+    });
+    ranked
+}
+
+/// The policies asked for, each once; all that have a name where none is.
+pub(super) fn choose(
+    registry: &Registry,
+    names: &[String],
+    specs: &[String],
+) -> Result<Vec<Chosen>, CliError> {
+    let mut labels: Vec<&str> = Vec::new();
+    let asked = names.iter().chain(specs).map(|text| text.trim());
+    for label in asked.filter(|label| !label.is_empty()) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    if labels.is_empty() {
+        labels.extend(registry.names());
+    }
+    let found: Result<Vec<Chosen>, _> = labels.iter().map(|label| registry.find(label)).collect();
+    Ok(found?)
+}

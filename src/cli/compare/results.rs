@@ -1,0 +1,177 @@
+//! The files of a comparison.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::Ranked;
+use crate::cli::CliError;
+use crate::cli::charts;
+use crate::cli::folder::{Folder, file_names};
+use crate::experiment::{Ended, Scene, Seen};
+use crate::observe::{Row, rows};
+
+/// Which file a trace came from.
+pub(super) struct Source<'a> {
+    pub file: &'a Path,
+    pub blake3: Option<String>,
+}
+
+/// What the results depend on: the same manifest, the same bytes.
+#[derive(Serialize)]
+struct Manifest<'a> {
+    vramlab: &'static str,
+    trace: ManifestTrace<'a>,
+    card: ManifestCard<'a>,
+    capacity_bytes: u64,
+    policies: Vec<ManifestPolicy<'a>>,
+    seeds: Vec<u64>,
+    files: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ManifestTrace<'a> {
+    name: &'a str,
+    file: String,
+    blake3: Option<&'a str>,
+    device: u32,
+}
+
+#[derive(Serialize)]
+struct ManifestCard<'a> {
+    name: &'a str,
+    about: &'a str,
+    total_bytes: u64,
+    page_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ManifestPolicy<'a> {
+    spec: &'a str,
+    algorithm: &'a str,
+    parameters: &'a toml::Table,
+    source: &'a str,
+}
+
+/// Writes everything.
+pub(super) fn write(
+    folder: &Folder,
+    scene: &Scene,
+    ranked: &[Ranked<'_>],
+    source: &Source<'_>,
+    plots: bool,
+) -> Result<(), CliError> {
+    let rows = ranked.iter().filter_map(|cell| cell.ended.row());
+    let rows: Vec<Row> = rows.cloned().collect();
+    folder.file("rows.csv", |out| rows::write_csv(&rows, out))?;
+    folder.file("rows.json", |out| rows::write_json(&rows, out))?;
+    let cells: Vec<&Seen> = ranked.iter().filter_map(seen).collect();
+    folder.file("failures.csv", |out| csv_failures(&cells, out))?;
+    let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
+    let below: Vec<(&Seen, String)> = cells.iter().copied().zip(names).collect();
+    below
+        .par_iter()
+        .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))?;
+    if plots {
+        let endings: Vec<&Ended> = ranked.iter().map(|cell| cell.ended).collect();
+        folder.chart("fragmentation", &charts::fragmentation(scene, &cells))?;
+        folder.chart("outcomes", &charts::outcomes(scene, &endings))?;
+        folder.chart("sizes", &charts::sizes(scene))?;
+    }
+    folder.json("manifest.json", &manifest(folder, scene, ranked, source))
+}
+
+fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {
+    match cell.ended {
+        Ended::Replayed(seen) => Some(seen),
+        _ => None,
+    }
+}
+
+/// The files of one policy, in a folder of its name.
+fn of_policy(
+    folder: &Folder,
+    scene: &Scene,
+    seen: &Seen,
+    name: &str,
+    plots: bool,
+) -> Result<(), CliError> {
+    let timeline = format!("{name}/timeline.csv");
+    folder.file(&timeline, |out| seen.timeline.write_csv(out))?;
+    if plots {
+        folder.chart(&format!("{name}/memory"), &charts::memory(scene, seen))?;
+        if let Some(map) = &seen.map {
+            let chart = charts::map(scene, &seen.row.policy, map);
+            folder.chart(&format!("{name}/map"), &chart)?;
+        }
+    }
+    Ok(())
+}
+
+/// The kept failures of all policies; the first column names the policy.
+fn csv_failures(cells: &[&Seen], out: &mut dyn Write) -> io::Result<()> {
+    let mut headed = false;
+    for seen in cells {
+        let mut text = Vec::new();
+        seen.failures
+            .write_csv(&mut text)
+            .map_err(io::Error::other)?;
+        let mut rows = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .from_reader(&*text);
+        let mut csv = csv::Writer::from_writer(&mut *out);
+        for (number, record) in rows.records().enumerate() {
+            let record = record.map_err(io::Error::other)?;
+            let first = if number == 0 {
+                "policy"
+            } else {
+                &seen.row.policy
+            };
+            if number > 0 || !headed {
+                let cells = std::iter::once(first).chain(record.iter());
+                csv.write_record(cells).map_err(io::Error::other)?;
+                headed = true;
+            }
+        }
+        csv.flush()?;
+    }
+    Ok(())
+}
+
+fn manifest<'a>(
+    folder: &Folder,
+    scene: &'a Scene,
+    ranked: &'a [Ranked<'a>],
+    source: &'a Source<'a>,
+) -> Manifest<'a> {
+    // In the order of the names: a manifest says what went in, not what came out.
+    let mut chosen: Vec<_> = ranked.iter().map(|cell| cell.chosen).collect();
+    chosen.sort_by(|a, b| a.label.cmp(&b.label));
+    let policies = chosen.into_iter().map(|chosen| ManifestPolicy {
+        spec: &chosen.label,
+        algorithm: &chosen.algorithm,
+        parameters: &chosen.parameters,
+        source: &chosen.source,
+    });
+    Manifest {
+        vramlab: env!("CARGO_PKG_VERSION"),
+        trace: ManifestTrace {
+            name: &scene.trace.name,
+            file: source.file.display().to_string(),
+            blake3: source.blake3.as_deref(),
+            device: scene.trace.device,
+        },
+        card: ManifestCard {
+            name: &scene.device.name,
+            about: &scene.device.about,
+            total_bytes: scene.device.total_bytes,
+            page_bytes: scene.device.page_bytes,
+        },
+        capacity_bytes: scene.capacity.bytes,
+        policies: policies.collect(),
+        seeds: scene.seed.into_iter().collect(),
+        files: folder.files(),
+    }
+}

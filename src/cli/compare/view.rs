@@ -1,0 +1,182 @@
+//! The table of a comparison, and the sentences below it.
+
+use super::Ranked;
+use crate::cli::output::Output;
+use crate::cli::table::{Cell, Column, Mark, Table};
+use crate::experiment::{Ended, Scene};
+use crate::observe::{Row, Warning, warnings};
+use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
+
+/// The columns; what is dropped first on a narrow terminal has the highest rank.
+const COLUMNS: [Column; 13] = [
+    Column::words("policy", 0),
+    Column::number("failed", 0),
+    Column::number("success", 1),
+    Column::number("footprint", 0),
+    Column::number("effi-\nciency", 2),
+    Column::number("external\npeak", 3),
+    Column::number("frag.\nmean", 4),
+    Column::number("internal\npeak", 5),
+    Column::number("utili-\nsation", 6),
+    Column::number("moves", 9),
+    Column::number("driver\ncalls", 8),
+    Column::number("cost", 7),
+    Column::words("", 0),
+];
+
+/// The table and what it comes to.
+pub(super) fn lines(scene: &Scene, ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
+    let mut table = Table::new(COLUMNS.to_vec());
+    table.row(bound(scene));
+    for (place, cell) in ranked.iter().enumerate() {
+        table.row(match cell.ended {
+            Ended::Replayed(seen) => row(&seen.row, place == 0),
+            Ended::NotStarted(row, shortage) => {
+                let wanted = format_bytes(shortage.wanted_bytes);
+                told(
+                    &cell.chosen.label,
+                    &format!("cannot start: needs {wanted}"),
+                    Some(row),
+                )
+            }
+            Ended::Broke(_) => told(&cell.chosen.label, "broke a rule", None),
+        });
+    }
+    let (mut lines, dropped) = table.lines(output.columns, output.colour);
+    if !dropped.is_empty() {
+        lines.push(format!(
+            "left out on {} columns: {}; see rows.csv",
+            output.columns,
+            dropped.join(", ")
+        ));
+    }
+    lines.extend(verdict(scene, ranked));
+    lines
+}
+
+/// The first row: what no policy can beat.
+fn bound(scene: &Scene) -> Vec<Cell> {
+    let faint = |text: &str| Cell::new(text, Mark::Faint);
+    vec![
+        faint("bound"),
+        faint(""),
+        faint(""),
+        faint(&format_bytes(scene.bound_bytes)),
+        faint("100.0 %"),
+    ]
+}
+
+/// A row of words for a policy without figures.
+fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
+    let mut cells = vec![Cell::default(); COLUMNS.len()];
+    cells[0] = label.into();
+    cells[1] = row
+        .map_or_else(String::new, |row| format_count(row.failed))
+        .into();
+    cells[COLUMNS.len() - 1] = what.into();
+    cells
+}
+
+fn row(row: &Row, best: bool) -> Vec<Cell> {
+    let levels = warnings(row);
+    let warn = |of: fn(&Warning) -> bool| {
+        if levels.iter().any(of) {
+            Mark::Warn
+        } else {
+            Mark::None
+        }
+    };
+    let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
+    vec![
+        Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
+        format_count(row.failed).into(),
+        Cell::new(format_ppm(row.success_ppm), warn(is_success)),
+        format_bytes(row.footprint_bytes).into(),
+        share(row.memory_efficiency_ppm).into(),
+        share(row.peak_external_fragmentation_ppm).into(),
+        Cell::new(
+            share(row.mean_external_fragmentation_ppm),
+            warn(is_fragmentation),
+        ),
+        share(row.peak_internal_fragmentation_ppm).into(),
+        Cell::new(format_ppm(row.peak_utilisation_ppm), warn(is_utilisation)),
+        format_count(row.moves).into(),
+        format_count(row.driver_calls).into(),
+        format_nanos(row.cost_ns).into(),
+    ]
+}
+
+fn is_success(warning: &Warning) -> bool {
+    matches!(warning, Warning::Success(_))
+}
+
+fn is_fragmentation(warning: &Warning) -> bool {
+    matches!(warning, Warning::Fragmentation(_))
+}
+
+fn is_utilisation(warning: &Warning) -> bool {
+    matches!(warning, Warning::Utilisation(_))
+}
+
+/// Who is best, and what the marks mean.
+fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
+    let replayed = ranked.iter().filter_map(|cell| match cell.ended {
+        Ended::Replayed(seen) => Some(&seen.row),
+        _ => None,
+    });
+    let rows: Vec<&Row> = replayed.collect();
+    let Some(best) = rows.first() else {
+        return vec!["No policy could be replayed.".into()];
+    };
+    let same =
+        |row: &&&Row| (row.failed, row.footprint_bytes) == (best.failed, best.footprint_bytes);
+    let above = ppm(best.footprint_bytes, scene.bound_bytes) / 10_000;
+    let served = if best.failed == 0 {
+        "every request is served".into()
+    } else {
+        let requests = format_count(best.served + best.failed);
+        format!("{} of {requests} requests fail", format_count(best.failed))
+    };
+    let who = match rows.iter().filter(same).count() {
+        1 => best.policy.clone(),
+        equals => format!("{} ({} more are as good)", best.policy, equals - 1),
+    };
+    let mut lines = vec![format!(
+        "Best is {who}: {served} in {}, {}.{:02} x the bound.",
+        format_bytes(best.footprint_bytes),
+        above / 100,
+        above % 100
+    )];
+    lines.extend(marks(&rows).iter().map(|mark| format!("! {mark}")));
+    lines
+}
+
+/// What the marks in the table mean, each only where it occurs.
+fn marks(rows: &[&Row]) -> Vec<&'static str> {
+    let levels: Vec<Warning> = rows.iter().flat_map(|row| warnings(row)).collect();
+    let meanings: [(fn(&Warning) -> bool, &str); 3] = [
+        (
+            is_success,
+            "success below 90 %: too little memory for this policy",
+        ),
+        (
+            is_fragmentation,
+            "mean external fragmentation above 30 %: what is free lies in pieces",
+        ),
+        (
+            is_utilisation,
+            "utilisation above 80 %: little room is left",
+        ),
+    ];
+    let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));
+    met.map(|(_, meaning)| *meaning).collect()
+}
+
+/// What is told of a policy that broke a rule.
+pub(super) fn broke(cell: &Ranked<'_>) -> Option<String> {
+    let what = cell.broke()?;
+    Some(format!(
+        "policy '{}' broke a rule: {what}",
+        cell.chosen.label
+    ))
+}

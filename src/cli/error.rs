@@ -1,0 +1,161 @@
+//! What can go wrong on the command line: message, place, help, and an exit code.
+
+use std::io;
+use std::path::PathBuf;
+
+use miette::Diagnostic;
+
+use crate::experiment::RecordError;
+use crate::plot::PlotError;
+use crate::policy::PolicyError;
+use crate::space::device::DeviceError;
+use crate::trace::TraceError;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// A trace could not be read.
+    #[error("{}", told(.0))]
+    Trace(#[from] TraceError),
+    /// A trace was read, but breaks a rule that every trace keeps.
+    #[error("{file}, event {event}: {what}")]
+    Rule {
+        /// The file as it was named.
+        file: String,
+        /// Number of the event.
+        event: usize,
+        /// The rule.
+        what: String,
+    },
+    /// A policy is unknown, or its parameters do not fit.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A device file does not fit.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The arguments do not go together.
+    #[error("{what}")]
+    Usage {
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
+    /// A file or folder could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A picture could not be drawn.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// Standard output broke for another reason than a reader that left.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(io::Error),
+    /// Policies broke rules of the Space.
+    #[error("{}", .0.join("\n"))]
+    Broke(Vec<String>),
+    /// A run could not be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A policy failed the conformance suite.
+    #[error("policy '{policy}' does not conform: {what}")]
+    Nonconforming {
+        /// The policy.
+        policy: String,
+        /// Seed, event and rule.
+        what: String,
+    },
+    /// `--fail-on-oom` was asked for, and a request failed.
+    #[error("{failed} of {requests} requests were not served")]
+    OutOfMemory {
+        /// Requests that failed.
+        failed: u64,
+        /// Requests of all.
+        requests: u64,
+    },
+}
+
+impl CliError {
+    /// An error of writing `path`.
+    pub fn write(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        CliError::Write {
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// Arguments that do not go together.
+    pub fn usage(what: impl Into<String>, help: impl Into<String>) -> Self {
+        CliError::Usage {
+            what: what.into(),
+            help: help.into(),
+        }
+    }
+
+    /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Plot(_) | CliError::Stdout(_) => 1,
+            CliError::Policy(_) | CliError::Usage { .. } | CliError::Write { .. } => 2,
+            CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
+            CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
+            CliError::Record(RecordError::Broke { .. })
+            | CliError::Broke(_)
+            | CliError::Nonconforming { .. } => 5,
+            CliError::OutOfMemory { .. } => 10,
+        }
+    }
+
+    /// The way out, in a sentence.
+    fn way_out(&self) -> Option<String> {
+        let text = match self {
+            CliError::Trace(TraceError::Input { way_out, .. }) => way_out.clone(),
+            CliError::Trace(TraceError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                "check the path; `-` reads from standard input".into()
+            }
+            CliError::Usage { help, .. } => help.clone(),
+            CliError::Rule { .. } => "record or convert the trace again".into(),
+            CliError::Write { .. } => {
+                "choose a place that can be written with --out, or make room there".into()
+            }
+            CliError::Record(RecordError::NotStarted { .. }) => {
+                "give more room with --capacity, or choose another policy".into()
+            }
+            CliError::Record(RecordError::Broke { .. })
+            | CliError::Broke(_)
+            | CliError::Nonconforming { .. } => {
+                "this is a bug of the policy; report it with the spec, the trace and this text"
+                    .into()
+            }
+            CliError::OutOfMemory { .. } => {
+                "`--capacity` gives more room; without --fail-on-oom this is no error".into()
+            }
+            _ => String::new(),
+        };
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Diagnostic for CliError {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.way_out()
+            .map(|text| Box::new(text) as Box<dyn std::fmt::Display>)
+    }
+}
+
+/// A trace's error without its way out, which is told as help.
+fn told(error: &TraceError) -> String {
+    match error {
+        TraceError::Input {
+            file, place, what, ..
+        } => format!("{file}{place}: {what}"),
+        TraceError::Io { .. } => error.to_string(),
+    }
+}

@@ -1,0 +1,345 @@
+//! One cell of an experiment: one trace under one policy on one card, and what was seen.
+//!
+//! A cell is a function of its inputs: it prints nothing, reads no clock, and gives the
+//! same result on any thread. Cells run beside each other; what happens inside one does
+//! not disturb the others, not even a policy that breaks a rule.
+
+use std::cell::Cell as Flag;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::bound::peak_live_requested_bytes;
+use crate::observe::snapshot::Recorder;
+use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
+use crate::policy::{Chosen, PolicyError, Registry};
+use crate::replay::{Observer, Replay};
+use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
+use crate::trace::snapshot::Snapshot;
+use crate::trace::{Event, Trace};
+
+/// Events fed between two reports of progress.
+const BATCH_EVENTS: usize = 1 << 16;
+/// Full records of failures that a cell keeps.
+const KEPT_FAILURES: usize = 1000;
+
+/// Where a capacity comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It was asked for.
+    Asked,
+    /// The trace tells it: the cap or the pool that it was recorded under.
+    Trace,
+    /// 1.1 times the peak of live requested bytes.
+    Tight,
+    /// The whole card.
+    Card,
+}
+
+/// What may be reserved, and why so much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Bytes.
+    pub bytes: u64,
+    /// Where they come from.
+    pub origin: Origin,
+}
+
+/// What is asked of the capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// What the trace tells, else 1.1 times its peak, so that policies differ.
+    #[default]
+    ByTrace,
+    /// So many bytes.
+    Bytes(u64),
+    /// The whole card.
+    Card,
+}
+
+impl Capacity {
+    /// The capacity for a trace whose live requests peak at `bound_bytes`; a card never
+    /// gives more than it has.
+    #[must_use]
+    pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, card_bytes: u64) -> Self {
+        let tight = u64::try_from((u128::from(bound_bytes) * 11).div_ceil(10)).unwrap_or(u64::MAX);
+        let (bytes, origin) = match (wanted, trace.capacity_bytes) {
+            (Wanted::Bytes(bytes), _) => (bytes, Origin::Asked),
+            (Wanted::ByTrace, Some(bytes)) => (bytes, Origin::Trace),
+            (Wanted::ByTrace, None) if tight > 0 => (tight, Origin::Tight),
+            (Wanted::ByTrace | Wanted::Card, _) => (card_bytes, Origin::Card),
+        };
+        if bytes > card_bytes {
+            return Capacity {
+                bytes: card_bytes,
+                origin: Origin::Card,
+            };
+        }
+        Capacity { bytes, origin }
+    }
+}
+
+/// A trace made ready for many cells: what all of them share is found once.
+#[derive(Debug)]
+pub struct Scene {
+    /// The trace.
+    pub trace: Trace,
+    /// The peak of its live requested bytes.
+    pub bound_bytes: u64,
+    /// What may be reserved.
+    pub capacity: Capacity,
+    /// The card.
+    pub device: Arc<Device>,
+    /// The seed of a synthetic trace.
+    pub seed: Option<u64>,
+}
+
+impl Scene {
+    /// A trace on a card.
+    #[must_use]
+    pub fn new(trace: Trace, device: Arc<Device>, wanted: Wanted) -> Self {
+        let bound_bytes = peak_live_requested_bytes(&trace);
+        let capacity = Capacity::choose(wanted, &trace, bound_bytes, device.total_bytes);
+        Scene {
+            trace,
+            bound_bytes,
+            capacity,
+            device,
+            seed: None,
+        }
+    }
+
+    /// How a Space for the trace is set up.
+    fn config(&self, record_steps: bool) -> SpaceConfig {
+        SpaceConfig {
+            device: Arc::clone(&self.device),
+            capacity_bytes: self.capacity.bytes,
+            blind: true,
+            streams: self.trace.streams.len().max(1),
+            addresses: AddressOrder::TopDown,
+            record_steps,
+        }
+    }
+}
+
+/// What was seen in one cell.
+#[derive(Debug)]
+pub struct Seen {
+    /// The summary.
+    pub row: Row,
+    /// The decimated timeline.
+    pub timeline: Timeline,
+    /// Failures by verdict, the first ones in full.
+    pub failures: Failures,
+    /// Which addresses were in use when, where a map was asked for.
+    pub map: Option<AddressMap>,
+}
+
+/// How a cell ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The whole trace was replayed.
+    Replayed(Box<Seen>),
+    /// The policy could not take what it starts with: nothing was served.
+    NotStarted(Box<Row>, OutOfMemory),
+    /// The policy broke a rule of the Space; the text names the event.
+    Broke(String),
+}
+
+impl Ended {
+    /// The row; a policy that broke a rule has none.
+    #[must_use]
+    pub fn row(&self) -> Option<&Row> {
+        match self {
+            Ended::Replayed(seen) => Some(&seen.row),
+            Ended::NotStarted(row, _) => Some(row),
+            Ended::Broke(_) => None,
+        }
+    }
+}
+
+/// What is watched in a cell besides the summary, the timeline and the failures.
+pub struct Watch<'a, E> {
+    /// Whether the address map is drawn; it is the dearest observer.
+    pub map: bool,
+    /// Hears how many events were replayed since it was called last.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// One more observer.
+    pub extra: E,
+}
+
+/// Runs one policy over a trace.
+///
+/// # Errors
+/// [`PolicyError`] where the policy cannot be built from its parameters.
+pub fn run_cell<E: Observer>(
+    scene: &Scene,
+    registry: &Registry,
+    chosen: &Chosen,
+    watch: Watch<'_, E>,
+) -> Result<Ended, PolicyError> {
+    let policy = registry.build(chosen)?;
+    let ended = caught(|| match Replay::new(policy, scene.config(watch.map)) {
+        Ok(replay) => Ended::Replayed(Box::new(watched(scene, replay, &chosen.label, watch))),
+        Err(shortage) => {
+            let row = row_of_nothing(scene, &chosen.label);
+            Ended::NotStarted(Box::new(row), shortage)
+        }
+    });
+    Ok(ended.unwrap_or_else(Ended::Broke))
+}
+
+/// Replays the whole trace and collects what was seen.
+fn watched<E: Observer>(
+    scene: &Scene,
+    mut replay: Replay,
+    label: &str,
+    watch: Watch<'_, E>,
+) -> Seen {
+    let trace = &scene.trace;
+    let failures = Failures::new(KEPT_FAILURES, trace.truth.as_deref());
+    let hazards = Hazards::new(trace.streams.len(), replay.policy().blind());
+    let map = watch.map.then(MapObserver::default);
+    let mut seen = (
+        (Summary::default(), Timeline::default()),
+        ((failures, hazards), (map, watch.extra)),
+    );
+    feed(trace, &mut replay, &mut seen, watch.progress);
+    let ((summary, timeline), ((failures, hazards), (map, _))) = seen;
+    let labels = Labels {
+        trace: &trace.name,
+        policy: label,
+        hazards: hazards.map_or(0, |hazards| hazards.count()),
+        lower_bound_bytes: scene.bound_bytes,
+        seed: scene.seed,
+    };
+    Seen {
+        row: summary.row(&replay, labels),
+        timeline,
+        failures,
+        map: map.map(MapObserver::finish),
+    }
+}
+
+/// Why a run could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The policy cannot be built from its parameters.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The policy could not take what it starts with.
+    #[error("policy '{policy}' cannot start: it needs {wanted_bytes} bytes at once")]
+    NotStarted {
+        /// The policy.
+        policy: String,
+        /// What it wanted.
+        wanted_bytes: u64,
+    },
+    /// The policy broke a rule of the Space.
+    #[error("policy '{policy}' broke a rule: {what}")]
+    Broke {
+        /// The policy.
+        policy: String,
+        /// The event and the rule.
+        what: String,
+    },
+}
+
+/// Runs one policy over a trace, and answers what PyTorch would have recorded of it.
+///
+/// # Errors
+/// [`RecordError`]: the policy cannot be built, cannot start, or breaks a rule.
+pub fn record(
+    scene: &Scene,
+    registry: &Registry,
+    chosen: &Chosen,
+) -> Result<Snapshot, RecordError> {
+    let policy = registry.build(chosen)?;
+    let recorded = caught(|| {
+        let mut replay = Replay::new(policy, scene.config(true))?;
+        let mut recorder = Recorder::new(&scene.trace, replay.space());
+        feed(&scene.trace, &mut replay, &mut recorder, &|_| ());
+        Ok(recorder.finish(replay.space()))
+    });
+    let policy = chosen.label.clone();
+    match recorded {
+        Ok(Ok(snapshot)) => Ok(snapshot),
+        Ok(Err(OutOfMemory { wanted_bytes, .. })) => Err(RecordError::NotStarted {
+            policy,
+            wanted_bytes,
+        }),
+        Err(what) => Err(RecordError::Broke { policy, what }),
+    }
+}
+
+/// Feeds a whole trace in batches.
+fn feed<O: Observer>(
+    trace: &Trace,
+    replay: &mut Replay,
+    observer: &mut O,
+    progress: &(dyn Fn(u64) + Sync),
+) {
+    for (number, events) in trace.events.chunks(BATCH_EVENTS).enumerate() {
+        let from = number * BATCH_EVENTS;
+        let times = trace.times_ns.get(from..from + events.len());
+        replay.feed(events, times.unwrap_or_default(), observer);
+        progress(events.len() as u64);
+    }
+}
+
+/// The row of a policy that could not start: every request failed, and nothing was taken.
+fn row_of_nothing(scene: &Scene, policy: &str) -> Row {
+    let (mut requests, mut zero_sizes, mut first) = (0, 0, None);
+    for (at, event) in scene.trace.events.iter().enumerate() {
+        let (Event::Alloc { bytes, .. } | Event::Attempt { bytes, .. }) = event else {
+            continue;
+        };
+        requests += 1;
+        if *bytes == 0 {
+            zero_sizes += 1;
+        } else {
+            first.get_or_insert(at as u64);
+        }
+    }
+    Row {
+        trace: scene.trace.name.clone(),
+        policy: policy.to_owned(),
+        capacity_bytes: scene.capacity.bytes,
+        events: scene.trace.events.len() as u64,
+        requests,
+        failed: requests - zero_sizes,
+        first_failure_event: first,
+        zero_sizes,
+        success_ppm: if requests == zero_sizes { 1_000_000 } else { 0 },
+        lower_bound_bytes: scene.bound_bytes,
+        seed: scene.seed,
+        ..Row::default()
+    }
+}
+
+thread_local! {
+    /// Whether a panic of this thread is caught and told by whoever called.
+    static CAUGHT: Flag<bool> = const { Flag::new(false) };
+}
+
+/// Whether a panic of this thread will be caught by [`caught`]: a panic hook stays
+/// silent then.
+#[must_use]
+pub fn is_caught() -> bool {
+    CAUGHT.get()
+}
+
+/// Runs `work`; a panic comes back as its text.
+///
+/// # Errors
+/// The text of the panic.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let before = CAUGHT.replace(true);
+    // What a panic leaves half-done is dropped with the closure: nothing is seen of it.
+    let result = catch_unwind(AssertUnwindSafe(work));
+    CAUGHT.set(before);
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "a panic without words".into())
+    })
+}
