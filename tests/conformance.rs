@@ -7,10 +7,11 @@ use vramlab::policy::{Policy, Registry};
 use vramlab::space::{BlockId, OutOfMemory, Request, Space, State};
 use vramlab::trace::{Event, StreamId};
 
-/// Whether free blocks stay in pieces by the rules: size classes are never joined, and
-/// stream-ordered first fit joins only what it serves together.
+/// Whether free blocks stay in pieces by the rules: size classes are never joined,
+/// stream-ordered first fit joins only what it serves together, and RMM keeps lists,
+/// bins and superblocks apart.
 fn never_joins(spec: &str) -> bool {
-    ["size-class", "hybrid", "stream-first-fit"]
+    ["size-class", "hybrid", "stream-first-fit", "rmm-"]
         .iter()
         .any(|algorithm| spec.contains(algorithm))
 }
