@@ -236,14 +236,11 @@ impl Policy for Bfc {
     }
 
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        let idle_bytes = if self.rules.collects {
-            self.idle_bytes(space)
-        } else {
-            0
-        };
-        let more = self.available_bytes().min(space.room_bytes()) + idle_bytes;
-        let more = more - more % QUANTUM_BYTES;
-        self.largest_free(space).unwrap_or(0).max(more)
+        let mut more = self.extension_bytes(self.available_bytes(), space.room_bytes());
+        if self.rules.collects {
+            more = more.max(self.collected_bytes(space));
+        }
+        self.free.largest().map_or(0, |found| found.bytes).max(more)
     }
 
     fn largest_free(&self, _: &Space) -> Option<u64> {

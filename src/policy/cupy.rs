@@ -25,7 +25,7 @@ use serde::Deserialize;
 use super::Policy;
 use super::cut::{cut_back, cut_front, padded_bytes};
 use super::index::{BySize, Entry};
-use super::limit::Limit;
+use super::limit::{Limit, room_after_bytes};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
 use crate::units::round_up;
@@ -222,12 +222,19 @@ impl Policy for CuPy {
 
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let own = self.arenas.get(&stream).and_then(BySize::largest);
+        let reserved = space.counters().reserved_bytes;
+        let left = self.limit_bytes.saturating_sub(reserved);
         let idle = self.idle(space);
         let idle_bytes: u64 = idle.iter().map(|block| space.bytes(*block)).sum();
-        let left = self
-            .limit_bytes
-            .saturating_sub(space.counters().reserved_bytes);
-        let more = left.min(space.room_bytes()).saturating_add(idle_bytes);
+        let left_after = self.limit_bytes.saturating_sub(reserved - idle_bytes);
+        let mut more = left.min(space.room_bytes());
+        let after = left_after.min(room_after_bytes(&idle, space));
+        // Without a flush at the limit only the driver's refusal gives allocations back.
+        more = more.max(if self.spec.flush_at_limit {
+            after
+        } else {
+            after.min(left)
+        });
         own.map_or(0, |found| found.bytes)
             .max(more - more % QUANTUM_BYTES)
     }

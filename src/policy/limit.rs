@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::space::Space;
+use crate::space::{BlockId, Space};
 use crate::units::parse_bytes;
 
 /// A limit among the options of an allocator: `"capacity"`, `"none"` or a size.
@@ -27,6 +27,26 @@ impl Limit {
             Limit::Bytes(bytes) => Some(bytes),
         }
     }
+}
+
+/// Bytes that the driver would give once the segments that these blocks begin were given
+/// back.
+pub(super) fn room_after_bytes(gone: &[BlockId], space: &Space) -> u64 {
+    let page = space.device().page_bytes;
+    let (mut reserved, mut pages) = (0, 0);
+    for block in gone {
+        let bytes = space.segment_bytes(space.segment(*block));
+        reserved += bytes;
+        // What is smaller than a page may share it with others.
+        if bytes >= page {
+            pages += bytes.next_multiple_of(page);
+        }
+    }
+    let counters = space.counters();
+    let card = space.device().total_bytes + pages;
+    let card = card.saturating_sub(counters.page_bytes);
+    let capacity = space.capacity_bytes().saturating_add(reserved);
+    card.min(capacity.saturating_sub(counters.reserved_bytes))
 }
 
 impl<'de> Deserialize<'de> for Limit {

@@ -91,17 +91,17 @@ pub struct Driver {
 impl Driver {
     pub(super) fn new(order: AddressOrder, device: &Device) -> Self {
         let given = match &order {
-            AddressOrder::Given(addresses) => addresses.as_slice(),
-            _ => &[],
+            AddressOrder::Given(addresses) => addresses.iter().copied().collect(),
+            _ => VecDeque::new(),
         };
         let mut driver = Driver {
-            fed_maps: given.iter().copied().collect(),
             order,
             page_bytes: device.page_bytes,
             bottom: 0,
             reserved: RESERVED_FROM,
             chunks: Chunks::new(device.page_bytes),
             shared: Shared::new(device.page_bytes),
+            fed_maps: given,
             fed_reserves: VecDeque::new(),
             touched: HashMap::new(),
         };

@@ -28,20 +28,25 @@ pub fn gunzip(path: &std::path::Path) -> String {
     text
 }
 
+/// The names of a folder's files that end in `suffix`, without it, in order.
+pub fn names(folder: &std::path::Path, suffix: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .flatten()
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(suffix)?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
 /// The scripts of a folder of the shared material with the lines that the official
 /// library answered, by name: name, script, answer. None where the folder is absent.
 pub fn scripts(folder: &str) -> Vec<(String, String, String)> {
     let Some(folder) = shared(folder) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = std::fs::read_dir(&folder)
-        .expect("a folder")
-        .flatten()
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".txt")?.to_owned()))
-        .collect();
-    names.sort();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file");
-    names
+    names(&folder, ".txt")
         .into_iter()
         .map(|name| {
             let script = read(&format!("{name}.txt"));
@@ -85,15 +90,4 @@ pub fn same_lines(name: &str, expected: &str, got: &str) -> Result<usize, String
         ));
     }
     Ok(want.len())
-}
-
-/// The names of a folder's files that end in `suffix`, without it, in order.
-pub fn names(folder: &std::path::Path, suffix: &str) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .flatten()
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(suffix)?.to_owned()))
-        .collect();
-    names.sort();
-    names
 }

@@ -152,7 +152,11 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
         above / 100,
         above % 100
     )];
-    lines.extend(marks(rows.iter().copied()).iter().map(|mark| format!("! {mark}")));
+    lines.extend(
+        marks(rows.iter().copied())
+            .iter()
+            .map(|mark| format!("! {mark}")),
+    );
     lines
 }
 

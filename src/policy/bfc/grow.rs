@@ -1,6 +1,7 @@
 //! Growing by regions, and giving free ones back.
 
 use super::{Bfc, Growth, QUANTUM_BYTES};
+use crate::policy::limit::room_after_bytes;
 use crate::space::{BlockId, Space, State};
 use crate::units::round_up;
 
@@ -122,11 +123,52 @@ impl Bfc {
         idle
     }
 
-    pub(super) fn idle_bytes(&self, space: &Space) -> u64 {
-        self.idle(space)
-            .iter()
-            .map(|block| space.bytes(*block))
-            .sum()
+    /// The largest request that an extension would serve, where the limit leaves
+    /// `available` bytes and the driver `room`.
+    pub(super) fn extension_bytes(&self, available: u64, room: u64) -> u64 {
+        let Growth::Doubling { .. } = self.rules.growth else {
+            let most = available.min(room);
+            return most - most % QUANTUM_BYTES;
+        };
+        let (mut region, mut below, mut most) = (self.region_bytes, 0, 0);
+        loop {
+            // Requests above `below` and up to `region` ask for such a region.
+            let granted = self.granted_bytes(region.min(available), room);
+            let served = granted.min(region);
+            if served > below {
+                most = served;
+            }
+            if region >= available {
+                return most;
+            }
+            below = region;
+            region = region.max(1).saturating_mul(2);
+        }
+    }
+
+    /// What the driver gives in the end of `wanted` bytes.
+    fn granted_bytes(&self, mut wanted: u64, room: u64) -> u64 {
+        while wanted > room {
+            let less = round_up((wanted as f32 * BACK_OFF) as u64, QUANTUM_BYTES).unwrap_or(0);
+            if less >= wanted || less < self.rules.retry_down_to_bytes {
+                return 0;
+            }
+            wanted = less;
+        }
+        wanted
+    }
+
+    /// The largest request that would be served after free regions were given back.
+    pub(super) fn collected_bytes(&self, space: &Space) -> u64 {
+        let idle = self.idle(space);
+        if idle.is_empty() {
+            return 0;
+        }
+        let idle_bytes: u64 = idle.iter().map(|block| space.bytes(*block)).sum();
+        let pool_bytes = self.pool_bytes() - idle_bytes;
+        let available = self.limit_bytes.saturating_sub(pool_bytes);
+        let available = available - available % QUANTUM_BYTES;
+        self.extension_bytes(available, room_after_bytes(&idle, space))
     }
 
     /// Gives all regions without a used chunk back, if `bytes` then fit below the limit.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::lists::{Coalescing, Lists};
 use super::{Deferred, EventOrder, QUANTUM_BYTES};
 use crate::policy::cut::{cut_back, cut_front, padded_bytes};
-use crate::policy::limit::Limit;
+use crate::policy::limit::{Limit, room_after_bytes};
 use crate::policy::{Policy, PolicyError};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
@@ -183,26 +183,42 @@ impl Pool {
 
     /// The largest request that would be served: after a merge of all lists, or by growth.
     pub(super) fn servable_bytes(&self, space: &Space) -> u64 {
-        let (mut run, mut largest, mut whole, mut below) = (0, 0, 0, None);
+        let (mut run, mut largest, mut below) = (0, 0, None);
+        let mut whole = Vec::new();
         for block in self.lists.blocks(space) {
             let touches = below.is_some() && space.prev(block) == below;
             let bytes = space.bytes(block);
             run = if touches { run + bytes } else { bytes };
             largest = largest.max(run);
-            if bytes == space.segment_bytes(space.segment(block)) {
-                whole += bytes;
+            if run == space.segment_bytes(space.segment(block)) {
+                whole.push(space.first(space.segment(block)));
             }
             below = Some(block);
         }
-        let back = if self.spec.reclaim { whole } else { 0 };
-        let by_maximum = match self.maximum_bytes {
-            Some(maximum) if self.pool_bytes > maximum => 0,
-            Some(maximum) => maximum - self.pool_bytes + back,
-            None => u64::MAX,
-        };
-        let more = by_maximum.min(space.room_bytes() + back);
-        let servable = largest.max(more);
+        let servable = largest.max(self.grown_bytes(&whole, space));
         servable - servable % QUANTUM_BYTES
+    }
+
+    /// The largest request that growth would serve, where these upstream blocks are
+    /// wholly free.
+    fn grown_bytes(&self, whole: &[BlockId], space: &Space) -> u64 {
+        let Some(maximum) = self.maximum_bytes else {
+            return space.room_bytes();
+        };
+        let mut left = maximum.saturating_sub(self.pool_bytes);
+        let mut most = left.min(space.room_bytes());
+        if !self.spec.reclaim || self.pool_bytes > maximum {
+            return most;
+        }
+        for given in 1..=whole.len() {
+            let below = left;
+            left += space.segment_bytes(space.segment(whole[given - 1]));
+            let served = left.min(room_after_bytes(&whole[..given], space));
+            if served > below {
+                most = most.max(served);
+            }
+        }
+        most
     }
 }
 
