@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::space::{BlockId, Space};
+use crate::space::{BlockId, SegmentId, Space};
 use crate::units::parse_bytes;
 
 /// A limit among the options of an allocator: `"capacity"`, `"none"` or a size.
@@ -32,21 +32,39 @@ impl Limit {
 /// Bytes that the driver would give once the segments that these blocks begin were given
 /// back.
 pub(super) fn room_after_bytes(gone: &[BlockId], space: &Space) -> u64 {
-    let page = space.device().page_bytes;
-    let (mut reserved, mut pages) = (0, 0);
+    let leaves = |segment: SegmentId| gone.iter().any(|block| space.segment(*block) == segment);
+    let mapped = |segment: &SegmentId| space.segment_page(*segment).is_none();
+    let mut all: Vec<SegmentId> = space.segments().filter(mapped).collect();
+    all.sort_unstable_by_key(|segment| space.segment_base(*segment));
+    let before = touched_bytes(all.iter(), space);
+    let after = touched_bytes(all.iter().filter(|segment| !leaves(**segment)), space);
+    let (mut reserved, mut backed) = (0, 0);
     for block in gone {
-        let bytes = space.segment_bytes(space.segment(*block));
-        reserved += bytes;
-        // What is smaller than a page may share it with others.
-        if bytes >= page {
-            pages += bytes.next_multiple_of(page);
+        let segment = space.segment(*block);
+        if mapped(&segment) {
+            reserved += space.segment_bytes(segment);
+        } else {
+            backed += space.bytes(*block);
         }
     }
     let counters = space.counters();
-    let card = space.device().total_bytes + pages;
-    let card = card.saturating_sub(counters.page_bytes);
-    let capacity = space.capacity_bytes().saturating_add(reserved);
-    card.min(capacity.saturating_sub(counters.reserved_bytes))
+    let card = space.device().total_bytes + (before - after) + backed;
+    let capacity = space.capacity_bytes().saturating_add(reserved + backed);
+    card.saturating_sub(counters.page_bytes)
+        .min(capacity.saturating_sub(counters.reserved_bytes))
+}
+
+/// Bytes of the pages that these segments touch, which come by rising address.
+fn touched_bytes<'a>(segments: impl Iterator<Item = &'a SegmentId>, space: &Space) -> u64 {
+    let page = space.device().page_bytes;
+    let (mut pages, mut next) = (0, 0);
+    for segment in segments {
+        let base = space.segment_base(*segment);
+        let first = (base / page).max(next);
+        next = (base + space.segment_bytes(*segment)).div_ceil(page);
+        pages += next - first;
+    }
+    pages * page
 }
 
 impl<'de> Deserialize<'de> for Limit {
