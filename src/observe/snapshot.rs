@@ -151,7 +151,6 @@ impl<'a> Recorder<'a> {
             StepKind::Refused
             | StepKind::Reserve(_)
             | StepKind::Unreserve(_)
-            | StepKind::Refused
             | StepKind::Wait { .. }
             | StepKind::Synchronise => {}
         }
