@@ -268,6 +268,10 @@ impl Replay {
                     },
                 );
             }
+            if self.space.state(block) == State::Pending {
+                self.await_end(slot, block);
+                continue;
+            }
             let requested_bytes = asked.get(&slot).copied().unwrap_or(0);
             self.slots[at] = Held {
                 requested_bytes,
@@ -543,13 +547,7 @@ impl Replay {
         let pending = deferred && !self.blind;
         self.policy.free(block, stream, pending, &mut self.space);
         if pending {
-            let at = held.block as usize;
-            if at >= self.deferred_for.len() {
-                self.deferred_for.resize(at + 1, EMPTY);
-            }
-            self.deferred_for[at] = slot;
-            self.slots[slot as usize].block = EMPTY;
-            self.slots[slot as usize].requested_bytes = u64::from(held.block);
+            self.await_end(slot, block);
         }
         Outcome::Freed {
             address,
@@ -557,6 +555,19 @@ impl Replay {
             requested_bytes: held.requested_bytes,
             deferred: pending,
         }
+    }
+
+    /// The block of a slot is Pending: the slot's `Complete` ends that.
+    fn await_end(&mut self, slot: Slot, block: BlockId) {
+        let at = block.0 as usize;
+        if at >= self.deferred_for.len() {
+            self.deferred_for.resize(at + 1, EMPTY);
+        }
+        self.deferred_for[at] = slot;
+        self.slots[slot as usize] = Held {
+            requested_bytes: u64::from(block.0),
+            block: EMPTY,
+        };
     }
 
     /// The end of a deferred free. A policy that completed the block by itself (a retry

@@ -145,9 +145,10 @@ fn s2_a_split_limit_with_expandable_segments_grows_without_end() {
         ("max_split_size_mb:128", true),
         ("max_split_size_mb:128,expandable_segments:True", false),
     ];
-    let mut peaks = controls.map(|(conf, guarded)| s2(conf, guarded).1);
-    peaks.sort_unstable();
-    assert_eq!(peaks, [220, 440, 442]);
+    for (conf, guarded) in controls {
+        let (_, peak) = s2(conf, guarded);
+        assert!(peak < 500, "{conf}, guarded {guarded}: {peak} MiB");
+    }
 }
 
 /// S4, pytorch/pytorch#35901: small blocks nibble at a segment of 11,643,387,904 bytes.
@@ -222,8 +223,9 @@ fn s10_a_block_above_the_split_limit_serves_only_within_the_slack() {
 /// Leaves `driver_free` bytes on the card beside `stranded` bytes of cache in pieces that
 /// are smaller than `asked`, and asks: whether the request was served.
 fn stranded(conf: &str, asked: u64, driver_free: u64, stranded: u64) -> bool {
-    let guard = 2 * MIB;
-    let piece = (asked / 2).next_multiple_of(2 * MIB);
+    // A guard takes more than half of its piece, so that no piece holds two of them.
+    let piece = asked.next_multiple_of(4 * MIB);
+    let guard = piece / 2 + 2 * MIB;
     let pieces = stranded.div_ceil(piece - guard);
     let mut card = Card::new(conf, driver_free + pieces * piece);
     for number in 0..pieces as u32 {

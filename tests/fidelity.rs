@@ -190,7 +190,8 @@ fn recordings_cut_at_their_begin_are_met() {
             let entries = later.device_traces[0].len();
             later.device_traces[0].drain(..entries * eighths / 8);
             let trace = pytorch::import(&later, name, name, Options::default());
-            let row = own_settings(&trace.expect("imports").remove(0));
+            let trace = trace.expect("imports").remove(0);
+            let row = own_settings(&trace);
             println!(
                 "{name} from {eighths}/8 on: {} of {} addresses, {:?}",
                 row.addresses_matched, row.allocations, row.first_divergence
@@ -216,18 +217,14 @@ impl Observer for Offsets {
     }
 }
 
-fn offsets(trace: &Trace, addresses: AddressOrder) -> Vec<(u64, u64)> {
+fn offsets(trace: &Trace, beside: &Beside) -> Vec<(u64, u64)> {
     let registry = Registry::default();
-    let chosen = registry.find("pytorch").expect("a preset");
+    let chosen = registry
+        .find(&policy(&beside.alloc_conf))
+        .expect("its settings");
     let config = SpaceConfig {
-        device: Arc::new(card(150_109_880_320)),
-        capacity_bytes: 150_109_880_320,
-        addresses,
-        ..SpaceConfig::bare(1)
-    };
-    let config = SpaceConfig {
-        streams: trace.streams.len(),
-        ..config
+        addresses: AddressOrder::TopDown,
+        ..config(beside, trace)
     };
     let built = registry.build(&chosen).expect("builds");
     let mut replay = Replay::new(built, config).expect("starts");
@@ -264,11 +261,11 @@ fn a_copy_without_addresses_gives_the_same_placements_in_its_segments() {
     let Some(folder) = common::shared("recordings/torch") else {
         return;
     };
-    for name in [
-        "resnet50_train",
-        "detector_train",
-        "graph_capture",
-        "churn_default_s1",
+    for (name, least) in [
+        ("resnet50_train", 100),
+        ("graph_capture", 100),
+        ("detector_train", 99),
+        ("churn_default_s1", 100),
     ] {
         let beside = beside(&folder.join(format!("{name}.json")));
         let trace = load(&folder.join(format!("{name}.pickle.gz")), &beside);
@@ -283,20 +280,17 @@ fn a_copy_without_addresses_gives_the_same_placements_in_its_segments() {
             truth: None,
             ..back
         };
-        let (made, recorded) = (
-            offsets(&stripped, AddressOrder::TopDown),
-            recorded_offsets(&trace),
-        );
+        let (made, recorded) = (offsets(&stripped, &beside), recorded_offsets(&trace));
         assert_eq!(made.len(), recorded.len(), "{name}");
-        let met = made
-            .iter()
-            .zip(&recorded)
-            .filter(|(made, recorded)| made == recorded)
-            .count();
+        let pairs = made.iter().zip(&recorded);
+        let met = pairs.filter(|(made, recorded)| made == recorded).count();
         println!(
             "{name}: {met} of {} placements without recorded addresses",
             made.len()
         );
+        // Where the driver's addresses decide between equal sizes and the program moved
+        // memory of its own, a few may differ.
+        assert!(met * 100 >= made.len() * least, "{name}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Taking over what was there before a recording began (section 9.1).
 
+use crate::policy::Policy;
 use std::collections::BTreeMap;
 
 use super::options::SMALL_SEGMENT_BYTES;
@@ -178,6 +179,9 @@ impl PyTorch {
             },
         );
         self.count_in(block, recorded.requested_bytes, space);
+        if recorded.state == TruthState::Pending {
+            Policy::free(self, block, stream, true, space);
+        }
         placed.push((slot, block));
     }
 
