@@ -196,6 +196,7 @@ fn watched<E: Observer>(
     watch: Watch<'_, E>,
 ) -> Seen {
     let trace = &scene.trace;
+    replay.name_streams(&trace.streams);
     let failures = Failures::new(KEPT_FAILURES, trace.truth.as_deref());
     let hazards = Hazards::new(trace.streams.len(), replay.policy().blind());
     let map = watch.map.then(MapObserver::default);
@@ -256,6 +257,7 @@ pub fn record(
     let policy = registry.build(chosen)?;
     let recorded = caught(|| {
         let mut replay = Replay::new(policy, scene.config(true))?;
+        replay.name_streams(&scene.trace.streams);
         let mut recorder = Recorder::new(&scene.trace, replay.space());
         feed(&scene.trace, &mut replay, &mut recorder, &|_| ());
         Ok(recorder.finish(replay.space()))

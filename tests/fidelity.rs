@@ -311,7 +311,11 @@ fn the_table_of_the_docs_is_current() {
         .env("NO_COLOR", "1")
         .output()
         .expect("the command runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let table = String::from_utf8(made.stdout).expect("text");
     let path = root.join("docs/fidelity.md");
     let page = std::fs::read_to_string(&path).expect("docs/fidelity.md");

@@ -18,6 +18,7 @@ use super::progress::Progress;
 use crate::experiment::{Ended, Scene, Watch, run_cell};
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
+use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
 
 /// Replay traces under many policies: a table, csv files and plots
 ///
@@ -66,6 +67,8 @@ pub struct Compare {
 struct Compared<'a> {
     trace: Heading<'a>,
     rows: Vec<&'a Row>,
+    /// For PyTorch's settings: whether the answer hangs on addresses of the driver.
+    predictions: &'a [Prediction],
     broken: Vec<&'a str>,
     out: String,
 }
@@ -150,6 +153,12 @@ impl Compare {
         for line in view::lines(scene, &ranked, output) {
             output.line(&line)?;
         }
+        let predictions = self
+            .jobs
+            .within(|| predict_all(scene, registry, policies))??;
+        for line in view::predictions(&predictions) {
+            output.line(&line)?;
+        }
         let plots = !self.no_plots;
         self.jobs
             .within(|| results::write(folder, scene, &ranked, source, plots))??;
@@ -158,12 +167,32 @@ impl Compare {
         let json = serde_json::to_value(Compared {
             trace: heading,
             rows: ranked.iter().filter_map(|cell| cell.ended.row()).collect(),
+            predictions: &predictions,
             broken: broken.clone(),
             out: folder.path().display().to_string(),
         });
         let told = ranked.iter().filter_map(view::broke).collect();
         Ok((json.expect("rows are plain data"), told))
     }
+}
+
+/// What each of PyTorch's settings would have reserved, under several address orders.
+fn predict_all(
+    scene: &Scene,
+    registry: &Registry,
+    policies: &[Chosen],
+) -> Result<Vec<Prediction>, CliError> {
+    let setup = Setup {
+        device: scene.device.clone(),
+        capacity_bytes: scene.capacity.bytes,
+    };
+    let settings = policies
+        .iter()
+        .filter(|chosen| chosen.algorithm == "pytorch");
+    let made: Result<Vec<Prediction>, _> = settings
+        .map(|chosen| predict(&scene.trace, registry, chosen, &setup))
+        .collect();
+    Ok(made?)
 }
 
 /// A policy with what became of it.
@@ -208,12 +237,20 @@ pub(super) fn choose(
     let mut labels: Vec<&str> = Vec::new();
     let asked = names.iter().chain(specs).map(|text| text.trim());
     for label in asked.filter(|label| !label.is_empty()) {
-        if !labels.contains(&label) {
-            labels.push(label);
+        let settings = label == "pytorch-settings";
+        let meant = if settings {
+            &PYTORCH_SETTINGS[..]
+        } else {
+            &[label][..]
+        };
+        for label in meant {
+            if !labels.contains(label) {
+                labels.push(label);
+            }
         }
     }
     if labels.is_empty() {
-        labels.extend(registry.names());
+        labels.extend(registry.default_names());
     }
     let found: Result<Vec<Chosen>, _> = labels.iter().map(|label| registry.find(label)).collect();
     Ok(found?)

@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn without_room_columns_go_by_rank_and_names_lose_their_middle() {
         let (lines, dropped) = table().lines(32, false);
-        assert_eq!(lines[3], "best-fit:al\u{2026}re=of-it      12 !");
+        assert_eq!(lines[3], "best-fit:al\u{2026}more=of-it      12 !");
         assert_eq!(dropped, ["cost", "moves"]);
         assert!(lines.iter().all(|line| letters(line) <= 32));
     }

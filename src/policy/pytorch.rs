@@ -30,6 +30,7 @@ use serde::Deserialize;
 pub use options::Options;
 pub use stats::Statistics;
 
+use super::cut::{cut_front, padded_bytes};
 use super::index::BySize;
 use super::{Policy, PolicyError};
 use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, State};
@@ -383,6 +384,20 @@ impl PyTorch {
         want.bytes < self.options.max_split_bytes && rest > options::SMALL_BYTES
     }
 
+    /// PyTorch knows no alignment beyond its quantum: a program that needs one asks for
+    /// more and cuts. What lies below the first aligned address stays free.
+    fn align(&mut self, block: BlockId, align: u64, space: &mut Space) -> BlockId {
+        let old = self.info(block);
+        let (padding, high) = cut_front(block, align, space);
+        self.set_info(high, old);
+        if let Some(padding) = padding {
+            let fresh = self.fresh(old);
+            self.set_info(padding, fresh);
+            self.enter(padding, space);
+        }
+        high
+    }
+
     /// Section 4.3: splits where the rule says so, and hands the block out.
     fn hand_out(&mut self, block: BlockId, want: &Want, request: &Request, space: &mut Space) {
         let old = self.info(block);
@@ -435,12 +450,12 @@ impl PyTorch {
     }
 
     /// Where the request goes, and its sizes.
-    fn want(&mut self, request: &Request) -> Want {
+    fn want(&mut self, bytes: u64, request: &Request) -> Want {
         let pool = match (request.pool, self.routes.last()) {
             (0, Some(routed)) => *routed,
             (pool, _) => pool,
         };
-        let bytes = self.options.round(request.bytes);
+        let bytes = self.options.round(bytes);
         Want {
             pair: self.pair(pool),
             small: bytes <= options::SMALL_BYTES,
@@ -521,15 +536,16 @@ impl Policy for PyTorch {
     }
 
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
-        if request.bytes >= options::TOO_LARGE_BYTES {
+        let padded = padded_bytes(request.bytes, request.align, options::MIN_BLOCK_BYTES);
+        let Some(padded) = padded.filter(|bytes| *bytes < options::TOO_LARGE_BYTES) else {
             return Err(OutOfMemory::overflow(request.bytes));
-        }
+        };
         let capturing = self.capturing(request);
         if !capturing {
             self.process_events(space);
         }
-        let want = self.want(request);
-        let Some(block) = self.obtain(&want, capturing, space) else {
+        let mut want = self.want(padded, request);
+        let Some(mut block) = self.obtain(&want, capturing, space) else {
             self.statistics.num_ooms += 1;
             let cause = self.cause(&want);
             return Err(OutOfMemory {
@@ -537,6 +553,10 @@ impl Policy for PyTorch {
                 cause,
             });
         };
+        if padded > request.bytes {
+            block = self.align(block, request.align, space);
+            want.bytes = self.options.round(request.bytes);
+        }
         self.hand_out(block, &want, request, space);
         Ok(block)
     }

@@ -48,8 +48,15 @@ pub struct Preset {
     pub about: String,
     /// The paper, the specification or the program that it follows.
     pub source: String,
+    /// Whether a comparison takes it in where no policy is named.
+    #[serde(default = "yes")]
+    pub by_default: bool,
     /// One table: the algorithm's name with its parameters.
     pub policy: Table,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Builds a policy of another crate from its parameters.
@@ -94,6 +101,15 @@ impl Registry {
             .iter()
             .map(|(name, _)| *name)
             .chain(self.makers.keys().map(String::as_str))
+    }
+
+    /// The names that a comparison takes where none is asked for: the presets that say so,
+    /// and registered policies.
+    pub fn default_names(&self) -> impl Iterator<Item = &str> {
+        let by_default = |body: &str| toml::from_str::<Preset>(body).is_ok_and(|it| it.by_default);
+        let presets = PRESETS.iter().filter(move |(_, body)| by_default(body));
+        let presets = presets.map(|(name, _)| *name);
+        presets.chain(self.makers.keys().map(String::as_str))
     }
 
     /// Finds a policy: a preset's name, `NAME:key=value,key=value`, or a path to a TOML file.

@@ -6,6 +6,7 @@ use crate::cli::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Ended, Scene};
 use crate::observe::{Row, Warning, warnings};
 use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
+use crate::whatif::{Prediction, advice};
 
 /// The columns; what is dropped first on a narrow terminal has the highest rank.
 const COLUMNS: [Column; 13] = [
@@ -157,6 +158,44 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
             .iter()
             .map(|mark| format!("! {mark}")),
     );
+    lines
+}
+
+/// What is to be said of PyTorch's settings: how sure each answer is, and which is best.
+pub(super) fn predictions(made: &[Prediction]) -> Vec<String> {
+    let mut lines: Vec<String> = made
+        .iter()
+        .map(|one| {
+            let peak = one.peak_reserved_bytes;
+            let (low, high) = (one.low_peak_reserved_bytes, one.high_peak_reserved_bytes);
+            let sure = if one.exact {
+                "the same under every address order of the driver".to_owned()
+            } else {
+                format!(
+                    "hangs on addresses of the driver: {} to {}",
+                    format_bytes(low),
+                    format_bytes(high)
+                )
+            };
+            format!(
+                "{}: peak reserved {} ({} bytes), {sure}",
+                one.policy,
+                format_bytes(peak),
+                format_count(peak)
+            )
+        })
+        .collect();
+    for one in made.iter().filter(|one| one.served_instead > 0) {
+        lines.push(format!(
+            "{}: {} requests that failed when recorded were served here; what follows the first \
+             is counterfactual",
+            one.policy,
+            format_count(one.served_instead)
+        ));
+    }
+    if made.len() > 1 {
+        lines.push(advice(made));
+    }
     lines
 }
 
