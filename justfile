@@ -18,3 +18,7 @@ lint:
 # The benches that speed claims rest on.
 bench:
     cargo bench --locked
+
+# Makes the table of docs/fidelity.md anew.
+fidelity:
+    VRAMLAB_UPDATE=1 cargo test --test fidelity the_table

@@ -5,6 +5,7 @@
 //! trace). Everything else is predicted and compared.
 
 mod facts;
+pub mod relative;
 
 use serde::Serialize;
 

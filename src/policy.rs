@@ -8,11 +8,14 @@
 //! Adding a policy touches one new file, one variant of [`Spec`] and one arm of its `build`.
 
 pub mod best_fit;
+pub mod bfc;
 pub mod buddy;
 pub mod bump;
 pub mod compaction;
 pub mod cuda_malloc;
 pub mod cuda_malloc_async;
+pub mod cupy;
+mod cut;
 pub mod first_fit;
 pub mod fit;
 pub mod growing;
@@ -21,9 +24,11 @@ mod hand;
 pub mod holes;
 pub mod hybrid;
 pub mod index;
+pub mod limit;
 pub mod next_fit;
 pub mod pytorch;
 pub mod registry;
+pub mod rmm;
 pub mod size_class;
 pub mod spec;
 pub mod stream_first_fit;

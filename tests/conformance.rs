@@ -7,14 +7,15 @@ use vramlab::policy::{Policy, Registry};
 use vramlab::space::{BlockId, OutOfMemory, Request, Space, State};
 use vramlab::trace::{Event, StreamId};
 
-/// Whether free blocks stay in pieces by the rules: size classes are never joined, and
-/// stream-ordered first fit joins only what it serves together; chunks that moved leave
-/// gaps in the range of cudaMallocAsync.
+/// Whether free blocks stay in pieces by the rules: size classes are never joined,
+/// stream-ordered first fit joins only what it serves together, RMM keeps lists, bins and
+/// superblocks apart, and chunks that moved leave gaps in the range of cudaMallocAsync.
 fn never_joins(spec: &str) -> bool {
     [
         "size-class",
         "hybrid",
         "stream-first-fit",
+        "rmm-",
         "cuda-malloc-async",
     ]
     .iter()

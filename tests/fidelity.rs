@@ -293,3 +293,38 @@ fn a_copy_without_addresses_gives_the_same_placements_in_its_segments() {
         assert!(met * 100 >= made.len() * least, "{name}");
     }
 }
+
+/// The table of `docs/fidelity.md`, made from the recordings in `traces/`. With
+/// `VRAMLAB_UPDATE=1` (`just fidelity`) the file is written instead of compared.
+#[test]
+fn the_table_of_the_docs_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let traces: Vec<std::path::PathBuf> = common::names(&root.join("traces"), ".vlt.zst")
+        .iter()
+        .map(|name| root.join(format!("traces/{name}.vlt.zst")))
+        .collect();
+    assert!(!traces.is_empty());
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_vramlab"))
+        .arg("fidelity")
+        .args(&traces)
+        .env("COLUMNS", "160")
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the command runs");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let table = String::from_utf8(made.stdout).expect("text");
+    let path = root.join("docs/fidelity.md");
+    let page = std::fs::read_to_string(&path).expect("docs/fidelity.md");
+    let (head, rest) = page.split_once("```text\n").expect("a fenced table");
+    let (shown, tail) = rest.split_once("```\n").expect("its end");
+    if std::env::var_os("VRAMLAB_UPDATE").is_some() {
+        let page = format!("{head}```text\n{table}```\n{tail}");
+        std::fs::write(&path, page).expect("docs/fidelity.md is writable");
+    } else {
+        assert_eq!(shown, table, "run `just fidelity` and look at what changed");
+    }
+}

@@ -61,6 +61,10 @@ impl CardArgs {
     }
 }
 
+fn parse_size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
 fn parse_wanted(text: &str) -> Result<Wanted, String> {
     if text == "card" {
         return Ok(Wanted::Card);
@@ -99,6 +103,11 @@ pub struct OpenArgs {
     /// One device of a recording of several [default: all]
     #[arg(long, value_name = "N")]
     pub device: Option<u32>,
+
+    /// The cap under which a PyTorch recording was made, which its file does not tell: it
+    /// decides which given back segments were retries, and becomes the trace's capacity
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub recorded_cap: Option<u64>,
 }
 
 impl OpenArgs {
@@ -106,6 +115,7 @@ impl OpenArgs {
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             device: self.device,
+            capacity_bytes: self.recorded_cap,
             ..OpenOptions::default()
         }
     }

@@ -108,7 +108,7 @@ impl<'a> Heading<'a> {
     }
 
     /// The heading in lines for people; `all_notes` tells every note of the import, else
-    /// only how many there are.
+    /// the first and how many more there are.
     pub fn lines(&self, all_notes: bool) -> Vec<String> {
         let times = if self.has_times {
             format!("over {}", format_nanos(self.span_ns))
@@ -133,11 +133,13 @@ impl<'a> Heading<'a> {
         ];
         if all_notes {
             lines.extend(self.notes.iter().map(note));
-        } else if !self.notes.is_empty() {
-            lines.push(format!(
-                "import: {} (told by `vramlab trace info`)",
-                counted(self.notes.len(), "note")
-            ));
+        } else if let Some(first) = self.notes.first() {
+            let rest = self.notes.len() - 1;
+            lines.push(note(first));
+            if rest > 0 {
+                let more = counted(rest, "more note");
+                lines.push(format!("import: {more}, told by `vramlab trace info`"));
+            }
         }
         lines
     }

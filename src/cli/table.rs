@@ -78,6 +78,8 @@ pub struct Table {
 const GAP: usize = 2;
 /// The first column is never shorter than this.
 const LEAST_FIRST: usize = 14;
+/// Words in the last column are never cut shorter than this.
+const LEAST_LAST: usize = 16;
 /// The first column gives way to the others down to this.
 const FAIR_FIRST: usize = 28;
 
@@ -115,6 +117,7 @@ impl Table {
         let spare = room as isize - total(&kept, &widths) as isize;
         let first = widths[0] as isize + spare;
         widths[0] = (first.max(LEAST_FIRST as isize) as usize).min(natural_first);
+        self.cut_last(&kept, &mut widths, room);
         let dropped = (0..self.columns.len()).filter(|at| !kept.contains(at));
         let dropped = dropped.map(|at| self.columns[at].title.replace('\n', " "));
         let mut lines = self.head(&kept, &widths);
@@ -122,6 +125,16 @@ impl Table {
             lines.push(self.line(row, &kept, &widths, colour));
         }
         (lines, dropped.collect())
+    }
+
+    /// Words at the end of a line are cut where they are too long.
+    fn cut_last(&self, kept: &[usize], widths: &mut [usize], room: usize) {
+        let last = kept[kept.len() - 1];
+        let before: usize = kept.iter().map(|at| widths[*at] + GAP).sum::<usize>() - widths[last];
+        if self.columns[last].left && last > 0 {
+            let left = room.saturating_sub(before - GAP).max(LEAST_LAST);
+            widths[last] = widths[last].min(left);
+        }
     }
 
     fn width(&self, at: usize) -> usize {
@@ -153,10 +166,10 @@ impl Table {
     fn line(&self, row: &[Cell], kept: &[usize], widths: &[usize], colour: bool) -> String {
         let cells = kept.iter().map(|at| {
             let cell = &row[*at];
-            let text = if *at == 0 {
-                shorten(&cell.text, widths[0])
-            } else {
-                cell.text.clone()
+            let text = match at {
+                0 => shorten(&cell.text, widths[0]),
+                _ if self.columns[*at].left => cut(&cell.text, widths[*at]),
+                _ => cell.text.clone(),
             };
             let text = pad(&text, widths[*at], self.columns[*at].left);
             if colour {
@@ -184,6 +197,15 @@ fn pad(text: &str, width: usize, left: bool) -> String {
     } else {
         format!("{text:>width$}")
     }
+}
+
+/// Cuts words at their end.
+fn cut(text: &str, width: usize) -> String {
+    if letters(text) <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width - 1).collect();
+    format!("{kept}\u{2026}")
 }
 
 /// Takes letters out of the middle, so that both ends of a spec stay readable.
@@ -249,6 +271,17 @@ mod tests {
         assert_eq!(lines[3], "best-fit:al\u{2026}re=of-it      12 !");
         assert_eq!(dropped, ["cost", "moves"]);
         assert!(lines.iter().all(|line| letters(line) <= 32));
+    }
+
+    #[test]
+    fn words_at_the_end_are_cut() {
+        let mut table = Table::new(vec![Column::words("policy", 0), Column::words("what", 0)]);
+        table.row(vec![
+            "bump".into(),
+            "A moving offset in one block; and more".into(),
+        ]);
+        let (lines, _) = table.lines(40, false);
+        assert_eq!(lines[2], "bump    A moving offset in one block; a\u{2026}");
     }
 
     #[test]

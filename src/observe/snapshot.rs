@@ -148,7 +148,8 @@ impl<'a> Recorder<'a> {
                 self.enter(Action::Alloc, address, asked.bytes, asked);
                 *self.of(block) = Some(asked);
             }
-            StepKind::Reserve(_)
+            StepKind::Refused
+            | StepKind::Reserve(_)
             | StepKind::Unreserve(_)
             | StepKind::Wait { .. }
             | StepKind::Synchronise => {}

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::holes::{Holes, entry};
 use super::index::BySize;
 use super::{Compacted, Motion, Policy};
-use crate::space::{BlockId, OutOfMemory, Request, Space, State};
+use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
@@ -44,6 +44,8 @@ pub struct Buddy {
     /// All sizes are powers of two, so that the best fit is the smallest order.
     free: BySize,
     base: u64,
+    /// The segment that it took at the start.
+    own: Option<SegmentId>,
     /// Blocks that a compaction looks at; kept for its memory.
     used: Vec<BlockId>,
 }
@@ -56,6 +58,7 @@ impl Buddy {
             spec,
             free: BySize::new(),
             base: 0,
+            own: None,
             used: Vec::new(),
         }
     }
@@ -86,6 +89,7 @@ impl Policy for Buddy {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let mut rest = space.map(space.capacity_bytes())?;
         self.base = space.base(rest);
+        self.own = Some(space.segment(rest));
         while space.bytes(rest) >= self.spec.minimum {
             let piece_bytes = 1 << space.bytes(rest).ilog2();
             let more = space.bytes(rest) > piece_bytes;
@@ -142,7 +146,8 @@ impl Policy for Buddy {
     fn gather(&mut self, space: &mut Space) -> Compacted {
         let mut used = std::mem::take(&mut self.used);
         let movable = |block: &BlockId| space.state(*block) == State::Used && !space.pinned(*block);
-        used.extend(space.walk().filter(movable));
+        let own = self.own.into_iter().flat_map(|own| space.blocks(own));
+        used.extend(own.filter(movable));
         used.sort_unstable_by_key(|block| {
             (space.bytes(*block), std::cmp::Reverse(space.base(*block)))
         });

@@ -118,7 +118,7 @@ impl Registry {
         {
             let body = std::fs::read_to_string(text)
                 .map_err(|error| fail(format!("cannot read the file: {error}")))?;
-            return self.from_preset(text, &body, depth);
+            return self.read_preset(text, &body, depth);
         }
         let (name, options) = match text.split_once(':') {
             Some((name, options)) => (name, Some(options)),
@@ -138,7 +138,7 @@ impl Registry {
     fn named(&self, name: &str, depth: usize) -> Result<Chosen, String> {
         if let Some((_, body)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
             return self
-                .from_preset(name, body, depth)
+                .read_preset(name, body, depth)
                 .map_err(|error| error.what);
         }
         if self.makers.contains_key(name) {
@@ -157,7 +157,7 @@ impl Registry {
         Err(format!("there is no such policy; {hint}known are: {known}"))
     }
 
-    fn from_preset(&self, label: &str, body: &str, depth: usize) -> Result<Chosen, PolicyError> {
+    fn read_preset(&self, label: &str, body: &str, depth: usize) -> Result<Chosen, PolicyError> {
         let fail = |what: String| PolicyError::new(label, what);
         let preset: Preset = toml::from_str(body).map_err(|error| fail(error.to_string()))?;
         let mut tables = preset.policy.into_iter();

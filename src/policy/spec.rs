@@ -3,8 +3,10 @@
 use serde::Deserialize;
 use toml::Value;
 
+use super::bfc::{ort, xla};
+use super::rmm::{arena, binning, fixed, pool};
 use super::{
-    Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async,
+    Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
     first_fit, growing, hybrid, next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform,
     worst_fit,
 };
@@ -50,6 +52,20 @@ pub enum Spec {
     /// PyTorch's caching allocator.
     #[serde(rename = "pytorch")]
     PyTorch(pytorch::Spec),
+    /// TensorFlow's and JAX's best fit with coalescing.
+    XlaBfc(xla::Spec),
+    /// ONNX Runtime's arena.
+    OrtArena(ort::Spec),
+    /// RMM's pool.
+    RmmPool(pool::Spec),
+    /// RMM's arenas.
+    RmmArena(arena::Spec),
+    /// RMM's bins over a pool.
+    RmmBinning(binning::Spec),
+    /// RMM's blocks of one size.
+    RmmFixed(fixed::Spec),
+    /// CuPy's memory pool.
+    CupyPool(cupy::Spec),
 }
 
 impl Spec {
@@ -88,6 +104,13 @@ impl Spec {
                 Box::new(cuda_malloc_async::CudaMallocAsync::new(spec.clone()))
             }
             Spec::PyTorch(spec) => Box::new(pytorch::PyTorch::new(spec)?),
+            Spec::XlaBfc(spec) => Box::new(xla::build(spec)?),
+            Spec::OrtArena(spec) => Box::new(ort::build(spec)),
+            Spec::RmmPool(spec) => Box::new(pool::Pool::new(spec.clone())?),
+            Spec::RmmArena(spec) => Box::new(arena::Arena::new(spec.clone())),
+            Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
+            Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
+            Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
         })
     }
 

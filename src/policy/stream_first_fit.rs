@@ -17,12 +17,15 @@
 //! A free that is outstanding waits for its completion. A block that another stream read
 //! (`use`) is ordered behind that stream at its free, by a wait of the freeing stream.
 
+#[cfg(test)]
+mod tests;
+
 use serde::Deserialize;
 
 use super::Policy;
 use super::holes::{cut, entry, first_from, start_in};
 use super::index::{ByAddress, Entry};
-use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, State};
+use crate::space::{BlockId, Cause, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
@@ -210,12 +213,17 @@ impl StreamFirstFit {
     }
 }
 
+/// The free neighbours of a run, upwards.
+fn blocks_of(run: Entry, space: &Space) -> impl Iterator<Item = BlockId> + '_ {
+    let end = run.address + run.bytes;
+    let above = move |block: &BlockId| space.next(*block).filter(|next| space.base(*next) < end);
+    std::iter::successors(Some(BlockId(run.block)), above)
+}
+
 /// The lowest address in a run at which the stream may use `bytes`.
 fn find_in(run: Entry, bytes: u64, align: u64, stream: StreamId, space: &Space) -> Option<Spot> {
-    let end = run.address + run.bytes;
     let mut first = None;
-    let mut at = Some(BlockId(run.block));
-    while let Some(block) = at {
+    for block in blocks_of(run, space) {
         if space.usable(block, stream) {
             let first = *first.get_or_insert(block);
             if let Some(start) = start_in(space.base(first), space.end(block), bytes, align) {
@@ -224,7 +232,6 @@ fn find_in(run: Entry, bytes: u64, align: u64, stream: StreamId, space: &Space) 
         } else {
             first = None;
         }
-        at = space.next(block).filter(|next| space.base(*next) < end);
     }
     None
 }
@@ -268,18 +275,17 @@ impl Policy for StreamFirstFit {
     }
 
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
-        let (mut here_bytes, mut largest_bytes) = (0, 0);
-        let mut end = None;
-        for block in space.walk() {
-            if end != Some((space.segment(block), space.base(block))) {
-                here_bytes = 0;
-            }
-            end = Some((space.segment(block), space.end(block)));
-            if space.state(block) == State::Free && space.usable(block, stream) {
-                here_bytes += space.bytes(block);
+        let mut largest_bytes = 0;
+        for run in self.runs.iter() {
+            let mut here_bytes = 0;
+            for block in blocks_of(run, space) {
+                let usable = space.usable(block, stream);
+                here_bytes = if usable {
+                    here_bytes + space.bytes(block)
+                } else {
+                    0
+                };
                 largest_bytes = largest_bytes.max(here_bytes);
-            } else {
-                here_bytes = 0;
             }
         }
         largest_bytes - largest_bytes % self.spec.alignment
@@ -299,111 +305,5 @@ impl Policy for StreamFirstFit {
         if !self.readers.contains(&(block, stream)) {
             self.readers.push((block, stream));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::space::SpaceConfig;
-
-    struct Bench {
-        policy: StreamFirstFit,
-        space: Space,
-    }
-
-    fn bench(stall: Stall, streams: usize) -> Bench {
-        let mut config = SpaceConfig::bare(4096);
-        (config.blind, config.streams) = (false, streams);
-        let mut space = Space::new(config);
-        let spec = Spec {
-            stall,
-            ..Spec::default()
-        };
-        let mut policy = StreamFirstFit::new(spec);
-        policy.start(&mut space).expect("room");
-        Bench { policy, space }
-    }
-
-    impl Bench {
-        fn ask(&mut self, bytes: u64, stream: StreamId) -> Result<BlockId, OutOfMemory> {
-            let request = Request {
-                bytes,
-                align: 1,
-                stream,
-                pool: 0,
-                tag: 0,
-            };
-            self.policy.alloc(&request, &mut self.space)
-        }
-
-        fn free(&mut self, block: BlockId, stream: StreamId, pending: bool) {
-            self.policy.free(block, stream, pending, &mut self.space);
-        }
-    }
-
-    #[test]
-    fn holes_of_two_streams_are_joined_for_one_that_may_use_both() {
-        let mut b = bench(Stall::None, 3);
-        let low = b.ask(1024, 0).expect("room");
-        let high = b.ask(1024, 1).expect("room");
-        let last = b.ask(2048, 0).expect("room");
-        b.free(low, 0, false);
-        b.free(high, 1, false);
-        // Neither stream may use the other's hole.
-        let shortage = b.ask(2048, 0).expect_err("too small");
-        assert_eq!(shortage.cause, Cause::Stream);
-        assert_eq!(b.policy.servable(&b.space, 0), 1024);
-        b.space.record(1, 7);
-        b.space.wait_event(0, 7);
-        assert_eq!(b.policy.servable(&b.space, 0), 2048);
-        // 256 of the upper hole are left, and stay with stream 1.
-        let joined = b.ask(1792, 0).expect("both holes");
-        assert_eq!(b.space.base(joined), 0);
-        assert_eq!(b.policy.servable(&b.space, 1), 256);
-        assert_eq!(b.policy.servable(&b.space, 2), 0);
-        b.free(joined, 0, false);
-        b.free(last, 0, false);
-        // The small rest between is stream 1's, but stream 0 has seen its end.
-        assert_eq!(b.policy.servable(&b.space, 0), 4096);
-        assert_eq!(b.space.counters().free_blocks, 3);
-    }
-
-    #[test]
-    fn an_event_between_two_frees_frees_the_first_alone() {
-        let mut b = bench(Stall::None, 2);
-        let low = b.ask(2048, 0).expect("room");
-        let high = b.ask(2048, 0).expect("room");
-        b.free(low, 0, false);
-        b.space.record(0, 1);
-        b.free(high, 0, false);
-        b.space.wait_event(1, 1);
-        assert_eq!(b.policy.servable(&b.space, 1), 2048);
-        assert_eq!(b.policy.servable(&b.space, 0), 4096);
-    }
-
-    #[test]
-    fn an_outstanding_free_waits_for_its_end_or_for_a_stall() {
-        let mut b = bench(Stall::None, 2);
-        let all = b.ask(4096, 0).expect("room");
-        b.free(all, 0, true);
-        assert_eq!(b.ask(256, 0).expect_err("pending").cause, Cause::Stream);
-        b.policy.complete(all, &mut b.space);
-        assert!(b.ask(256, 0).is_ok());
-        let mut b = bench(Stall::Retry, 2);
-        let all = b.ask(4096, 0).expect("room");
-        b.free(all, 0, true);
-        assert!(b.ask(4096, 1).is_ok());
-        assert_eq!(b.space.counters().stalls, 1);
-    }
-
-    #[test]
-    fn a_block_read_elsewhere_is_freed_behind_its_reader() {
-        let mut b = bench(Stall::None, 2);
-        let all = b.ask(4096, 0).expect("room");
-        b.policy.use_on(all, Some(1), &mut b.space);
-        b.free(all, 0, false);
-        assert_eq!(b.space.counters().waits, 1);
-        assert!(b.ask(4096, 1).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! Positions of streams, and which of them each stream and the host have seen.
 //!
 //! Positions that a stream has seen form a vector clock (Mattern 1989), carried by
-//! events. A position ends when somebody notes it: frees between two such points have
-//! equal tags, since nobody could ever wait for one of them and not for the other. The
-//! Space keeps one for policies that order streams; the observer of hazards
-//! keeps one for those that do not.
+//! events. The Space keeps one for policies that order streams; the observer of hazards
+//! keeps one for those that do not. A position ends when somebody notes it: what happens
+//! between two such points has equal tags, since nobody could ever wait for one of them
+//! and not for the other.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks of so many streams, all at their first position.
+    /// Clocks of so many streams, all at position 1, of which nobody has seen any.
     #[must_use]
     pub fn new(streams: usize) -> Self {
         Clocks {
@@ -32,7 +32,7 @@ impl Clocks {
         }
     }
 
-    /// The stream's present position, which a free on it lies behind.
+    /// The stream's present position.
     #[must_use]
     pub fn present(&self, stream: StreamId) -> Tag {
         let seq = self.position[usize::from(stream)];
@@ -92,7 +92,7 @@ impl Clocks {
         }
     }
 
-    /// What a stream has seen and where it is; its next position begins.
+    /// Notes what a stream has seen and where it is; its next position begins.
     fn clock(&mut self, stream: StreamId) -> Vec<u64> {
         let at = usize::from(stream);
         let mut clock = self.seen[at].clone();

@@ -28,6 +28,8 @@ pub enum AddressOrder {
     Shuffled(u64),
     /// The addresses of a recording, fed one by one; top down where it has none.
     Recorded,
+    /// These for the first mappings (what a policy takes at its start), then as `Recorded`.
+    Given(Vec<u64>),
     /// A simulated driver as test benches have one: no address is given twice.
     Bench(Bench),
 }
@@ -88,6 +90,10 @@ pub struct Driver {
 
 impl Driver {
     pub(super) fn new(order: AddressOrder, device: &Device) -> Self {
+        let given = match &order {
+            AddressOrder::Given(addresses) => addresses.iter().copied().collect(),
+            _ => VecDeque::new(),
+        };
         let mut driver = Driver {
             order,
             page_bytes: device.page_bytes,
@@ -95,7 +101,7 @@ impl Driver {
             reserved: RESERVED_FROM,
             chunks: Chunks::new(device.page_bytes),
             shared: Shared::new(device.page_bytes),
-            fed_maps: VecDeque::new(),
+            fed_maps: given,
             fed_reserves: VecDeque::new(),
             touched: HashMap::new(),
         };
@@ -140,7 +146,7 @@ impl Driver {
             return address;
         }
         if let AddressOrder::Bench(bench) = &mut self.order {
-            return bench.take(bytes);
+            return bench.take(bytes.next_multiple_of(self.page_bytes));
         }
         if self.page_bytes == 1 {
             let base = self.bottom;

@@ -13,20 +13,14 @@ impl Space {
     pub fn map(&mut self, bytes: u64) -> Result<BlockId, OutOfMemory> {
         self.charge_call(self.device.malloc_ns(bytes));
         if bytes == 0 || bytes > self.room_bytes() {
-            return Err(OutOfMemory {
-                wanted_bytes: bytes,
-                cause: Cause::NoFit,
-            });
+            return Err(self.refuse(bytes));
         }
         let base = self.driver.take(bytes);
         let pages = self.driver.touch(base, bytes);
         if self.counters.page_bytes + pages > self.device.total_bytes {
             self.driver.untouch(base, bytes);
             self.driver.give(base, bytes);
-            return Err(OutOfMemory {
-                wanted_bytes: bytes,
-                cause: Cause::NoFit,
-            });
+            return Err(self.refuse(bytes));
         }
         self.counters.page_bytes += pages;
         self.raise_reserved(bytes);
@@ -123,10 +117,7 @@ impl Space {
         }
         self.charge_call(self.device.back_ns(bytes));
         if bytes > self.room_bytes() {
-            return Err(OutOfMemory {
-                wanted_bytes: bytes,
-                cause: Cause::NoFit,
-            });
+            return Err(self.refuse(bytes));
         }
         if bytes < old.bytes {
             self.split(block, bytes);
@@ -173,6 +164,14 @@ impl Space {
             old.base,
             old.bytes,
         ));
+    }
+
+    fn refuse(&mut self, bytes: u64) -> OutOfMemory {
+        self.emit(Step::new(StepKind::Refused, 0, bytes));
+        OutOfMemory {
+            wanted_bytes: bytes,
+            cause: Cause::NoFit,
+        }
     }
 
     fn raise_reserved(&mut self, bytes: u64) {

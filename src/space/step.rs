@@ -10,6 +10,8 @@ pub enum StepKind {
     Map(SegmentId),
     /// The driver took a segment back (cudaFree).
     Unmap(SegmentId),
+    /// The driver refused `bytes`, of a segment or of pages.
+    Refused,
     /// A range of addresses was reserved.
     Reserve(SegmentId),
     /// A reservation was given back.

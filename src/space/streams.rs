@@ -50,8 +50,9 @@ impl Orders {
     /// Whether no stream, now or later, may use the one and not the other.
     fn alike(&self, one: u32, two: u32) -> bool {
         let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
-        let settled = self.clocks.settled(one) && self.clocks.settled(two);
-        one == two || self.clocks.streams() == 1 || settled
+        one == two
+            || self.clocks.streams() == 1
+            || (self.clocks.settled(one) && self.clocks.settled(two))
     }
 
     pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {

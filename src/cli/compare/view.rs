@@ -79,7 +79,7 @@ fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
 
 fn row(row: &Row, best: bool) -> Vec<Cell> {
     let levels = warnings(row);
-    let warn = |of: fn(&Warning) -> bool| {
+    let warn = |of: IsLevel| {
         if levels.iter().any(of) {
             Mark::Warn
         } else {
@@ -87,10 +87,15 @@ fn row(row: &Row, best: bool) -> Vec<Cell> {
         }
     };
     let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
+    // One failure in a million is no 100.0 %.
+    let success_ppm = match row.failed {
+        0 => row.success_ppm,
+        _ => row.success_ppm.min(999_000),
+    };
     vec![
         Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
         format_count(row.failed).into(),
-        Cell::new(format_ppm(row.success_ppm), warn(is_success)),
+        Cell::new(format_ppm(success_ppm), warn(is_success)),
         format_bytes(row.footprint_bytes).into(),
         share(row.memory_efficiency_ppm).into(),
         share(row.peak_external_fragmentation_ppm).into(),
@@ -118,53 +123,61 @@ fn is_utilisation(warning: &Warning) -> bool {
     matches!(warning, Warning::Utilisation(_))
 }
 
-/// One or two sentences: who is best, and what the marks mean.
+/// Who is best, and what the marks mean.
 fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
-    let replayed = || {
-        ranked.iter().filter_map(|cell| match cell.ended {
-            Ended::Replayed(seen) => Some(&seen.row),
-            _ => None,
-        })
+    let replayed = ranked.iter().filter_map(|cell| match cell.ended {
+        Ended::Replayed(seen) => Some(&seen.row),
+        _ => None,
+    });
+    let rows: Vec<&Row> = replayed.collect();
+    let Some(best) = rows.first() else {
+        return vec!["No policy could be replayed.".into()];
     };
-    let Some(best) = replayed().next() else {
-        return vec!["no policy could be replayed".into()];
-    };
+    let same =
+        |row: &&&Row| (row.failed, row.footprint_bytes) == (best.failed, best.footprint_bytes);
     let above = ppm(best.footprint_bytes, scene.bound_bytes) / 10_000;
     let served = if best.failed == 0 {
-        "serves every request".into()
+        "every request is served".into()
     } else {
         let requests = format_count(best.served + best.failed);
-        format!("fails {} of {requests} requests", format_count(best.failed))
+        format!("{} of {requests} requests fail", format_count(best.failed))
+    };
+    let who = match rows.iter().filter(same).count() {
+        1 => best.policy.clone(),
+        equals => format!("{} ({} more are as good)", best.policy, equals - 1),
     };
     let mut lines = vec![format!(
-        "Best is {}: it {served} in {}, {}.{:02} x the bound.",
-        best.policy,
+        "Best is {who}: {served} in {}, {}.{:02} x the bound.",
         format_bytes(best.footprint_bytes),
         above / 100,
         above % 100
     )];
-    let marks = marks(replayed());
-    if !marks.is_empty() {
-        lines.push(format!("! marks {}.", marks.join("; ")));
-    }
+    lines.extend(
+        marks(rows.iter().copied())
+            .iter()
+            .map(|mark| format!("! {mark}")),
+    );
     lines
 }
+
+/// Whether a warning is of one kind.
+type IsLevel = fn(&Warning) -> bool;
 
 /// What the marks in the table mean, each only where it occurs.
 fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
     let levels: Vec<Warning> = rows.flat_map(warnings).collect();
-    let meanings: [(fn(&Warning) -> bool, &str); 3] = [
+    let meanings: [(IsLevel, &str); 3] = [
         (
             is_success,
-            "success below 90 % (too little memory for this policy)",
+            "success below 90 %: too little memory for this policy",
         ),
         (
             is_fragmentation,
-            "mean external fragmentation above 30 % (free memory lies in pieces)",
+            "mean external fragmentation above 30 %: what is free lies in pieces",
         ),
         (
             is_utilisation,
-            "utilisation above 80 % (little room is left)",
+            "utilisation above 80 %: little room is left",
         ),
     ];
     let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));

@@ -78,7 +78,7 @@ impl Raster {
     /// A block that was in use up to an event that was seen, or one past it.
     pub fn add(&mut self, block: &Rectangle) {
         let end = block.address + block.bytes;
-        while (end - 1 >> self.height_log2) - (block.address >> self.height_log2)
+        while ((end - 1) >> self.height_log2) - (block.address >> self.height_log2)
             >= self.most_rows as u64
         {
             self.heighten();

@@ -62,7 +62,8 @@ pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
                 let zero = panel.py(0.0);
                 top.into_iter().map(|(x, y)| (x, y, zero)).collect()
             }
-            Shape::Line | Shape::Step if piece.iter().any(|p| p.low < p.high) => band(panel, piece),
+            Shape::Line if banded(piece) => band(panel, piece),
+            Shape::Step if banded(piece) => held(&band(panel, piece)),
             Shape::Line | Shape::Step => continue,
         };
         // An area over another hides it, so that each has one tint, that of the legend.
@@ -78,6 +79,19 @@ pub(super) fn areas(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
             alpha,
         });
     }
+}
+
+/// Whether a piece has extremes that differ.
+fn banded(piece: &[Point]) -> bool {
+    piece.iter().any(|point| point.low < point.high)
+}
+
+/// Holds each column of a band until the next.
+fn held(columns: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
+    let steps = columns
+        .windows(2)
+        .flat_map(|pair| [pair[0], (pair[1].0, pair[0].1, pair[0].2)]);
+    steps.chain(columns.last().copied()).collect()
 }
 
 /// The extremes of each column of pixels.
@@ -99,7 +113,7 @@ pub(super) fn curve(scene: &mut Scene, panel: &Panel, series: &Series, look: Loo
             scene.sign(at, look.marker, 6.0, look.color);
         }
         scene.dashed(&edge(panel, piece, series.shape, |p| p.high), look, width);
-        if piece.iter().any(|p| p.low < p.high) {
+        if banded(piece) {
             scene.dashed(
                 &edge(panel, piece, series.shape, |p| p.low),
                 look,

@@ -5,6 +5,7 @@ use super::options::{
     LARGE_BELOW_BYTES, ROUND_LARGE_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES, UNLIMITED,
 };
 use super::{Pool, PyTorch, Statistics, Want};
+use crate::policy::index::BySize;
 use crate::space::{BlockId, Space, State};
 use crate::trace::StreamId;
 
@@ -230,48 +231,28 @@ impl PyTorch {
         }
     }
 
-    /// The largest request on `stream` that the default pool would serve now.
+    /// The largest request on `stream` that would be served now, by the pool that requests
+    /// go to, without giving anything back first.
     pub(super) fn largest_servable(&self, space: &Space, stream: StreamId) -> u64 {
-        let pools = [&self.pairs[0].small, &self.pairs[0].large];
-        let own = |pool: &&Pool| {
-            pool.free
-                .get(usize::from(stream))?
-                .largest()
-                .map(|e| e.bytes)
+        let routed = self.routes.last().and_then(|pool| self.pair_of.get(pool));
+        let pair = &self.pairs[*routed.unwrap_or(&0) as usize];
+        let largest = |pool: &Pool| {
+            let set = pool.free.get(usize::from(stream));
+            set.and_then(BySize::largest).map_or(0, |entry| entry.bytes)
         };
-        let cached = pools.iter().filter_map(own).max().unwrap_or(0);
+        // Small requests are served by the small pool only, large ones by the large one.
+        let large = Some(largest(&pair.large)).filter(|bytes| *bytes > SMALL_BYTES);
+        let cached = large.unwrap_or_else(|| largest(&pair.small).min(SMALL_BYTES));
         let total = space.counters().reserved_bytes;
         let room = self
             .cap_bytes
             .map_or(UNLIMITED, |cap| cap.saturating_sub(total));
-        let growth = room
-            .min(space.room_bytes())
-            .saturating_add(self.releasable(space));
+        let growth = room.min(space.room_bytes());
         let grown = match growth {
             LARGE_BELOW_BYTES.. => growth / ROUND_LARGE_BYTES * ROUND_LARGE_BYTES,
             SMALL_SEGMENT_BYTES.. => SMALL_BYTES,
             _ => 0,
         };
         self.options.largest_rounding_to(cached.max(grown))
-    }
-
-    /// Bytes that giving everything cached back would free.
-    fn releasable(&self, space: &Space) -> u64 {
-        let mut sum = 0;
-        for pool in [&self.pairs[0].large, &self.pairs[0].small] {
-            for entry in pool.free.iter().flat_map(|set| set.iter()) {
-                let block = BlockId(entry.block);
-                let segment = space.segment(block);
-                if let Some(page) = space.segment_page(segment) {
-                    let base = space.segment_base(segment);
-                    let from = (space.base(block) - base).next_multiple_of(page);
-                    let to = (space.end(block) - base) / page * page;
-                    sum += to.saturating_sub(from);
-                } else if !Self::is_split(space, block) {
-                    sum += entry.bytes;
-                }
-            }
-        }
-        sum
     }
 }

@@ -82,9 +82,10 @@ impl Forward<'_> {
         self.next_mark += 1;
     }
 
-    /// Notes the fact of entry `at`, and of those that waited, under the last event.
+    /// Notes the fact of entry `at`, and of those that waited, under the last event, or
+    /// under the first one to come where there is none yet.
     pub(super) fn fact_of_last(&mut self, at: usize) {
-        self.fact(at, self.builder.len() - 1);
+        self.fact(at, self.builder.len().saturating_sub(1));
     }
 
     /// Notes what still waits under the event after the last.

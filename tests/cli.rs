@@ -1,0 +1,226 @@
+//! Manners of the command line: exit codes, closed pipes, colours, widths, whole files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.csv");
+
+fn vramlab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vramlab"));
+    command
+        .args(arguments)
+        .env_remove("COLUMNS")
+        .env_remove("NO_COLOR");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    vramlab(arguments).output().expect("the command starts")
+}
+
+fn code(arguments: &[&str]) -> Option<i32> {
+    run(arguments).status.code()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the output is text")
+}
+
+/// All files below a folder, by name.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(here) = folders.pop() {
+        for entry in fs::read_dir(here).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("it lies below").to_owned();
+                found.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn exit_codes_tell_what_kind_of_trouble_it_was() {
+    assert_eq!(code(&["policy", "list"]), Some(0));
+    assert_eq!(code(&[]), Some(2));
+    assert_eq!(code(&["replay", TINY, "--policy", "none"]), Some(2));
+    assert_eq!(code(&["replay", "none.csv", "--policy", "bump"]), Some(3));
+    let small = ["replay", TINY, "--policy", "best-fit", "--capacity", "1MiB"];
+    assert_eq!(code(&small), Some(0), "a shortage is a result");
+    let failing = [&small[..], &["--fail-on-oom"]].concat();
+    assert_eq!(code(&failing), Some(10));
+}
+
+#[test]
+fn any_number_of_threads_writes_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = |jobs: &str| {
+        let out = folder.path().join(jobs);
+        let out = out.to_str().expect("text");
+        let policies = "best-fit,buddy,compaction-tlsf";
+        let arguments = [
+            "compare",
+            TINY,
+            "--policies",
+            policies,
+            "--jobs",
+            jobs,
+            "--out",
+            out,
+        ];
+        let run = run(&arguments);
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let table = text(&run.stdout).replace(out, "OUT");
+        (table, files(Path::new(out)))
+    };
+    let (one, two) = (written("1"), written("2"));
+    assert_eq!(one.0, two.0);
+    assert_eq!(one.1, two.1);
+    for name in [
+        "rows.csv",
+        "rows.json",
+        "failures.csv",
+        "manifest.json",
+        "sizes.png",
+        "buddy/map.svg",
+    ] {
+        assert!(one.1.contains_key(Path::new(name)), "{name} is missing");
+    }
+    assert!(
+        one.1
+            .keys()
+            .all(|name| !name.to_string_lossy().contains("partial"))
+    );
+}
+
+#[test]
+fn json_is_the_only_thing_on_standard_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let run = run(&[
+        "compare",
+        TINY,
+        "--policies",
+        "best-fit,bump",
+        "--no-plots",
+        "--json",
+        "--out",
+        out,
+    ]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let rows = json[0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    let first = rows[0].as_object().expect("an object");
+    let csv = fs::read_to_string(folder.path().join("rows.csv")).expect("rows");
+    let names: Vec<&str> = first.keys().map(String::as_str).collect();
+    assert_eq!(
+        csv.lines().next(),
+        Some(names.join(",").as_str()),
+        "the same names in csv and JSON"
+    );
+    assert!(
+        text(&run.stderr).contains("Best is "),
+        "words go to standard error"
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error_and_the_files_are_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let mut child = vramlab(&[
+        "compare",
+        TINY,
+        "--policies",
+        "bump",
+        "--no-plots",
+        "--out",
+        out,
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .expect("the command starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert_eq!(text(&ended.stderr), "");
+    assert!(folder.path().join("manifest.json").exists());
+}
+
+#[test]
+fn no_terminal_means_no_colours_and_narrow_columns_are_kept_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let arguments = [
+        "compare",
+        TINY,
+        "--policies",
+        "best-fit,buddy",
+        "--no-plots",
+        "--out",
+        out,
+    ];
+    let wide = text(&run(&arguments).stdout);
+    assert!(!wide.contains('\x1b'));
+    assert!(wide.contains("cost"));
+    let narrow = vramlab(&arguments)
+        .env("COLUMNS", "60")
+        .output()
+        .expect("the command starts");
+    let narrow = text(&narrow.stdout);
+    let table = narrow
+        .lines()
+        .skip_while(|line| !line.starts_with("policy"));
+    let rows: Vec<&str> = table.take(5).collect();
+    assert!(rows.iter().all(|row| row.chars().count() <= 60), "{narrow}");
+    assert!(narrow.contains("left out on 60 columns: "), "{narrow}");
+    assert!(!narrow.contains("cost\n"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told_before_the_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "here").expect("writable");
+    let below = file.join("out");
+    let run = run(&["compare", TINY, "--out", below.to_str().expect("text")]);
+    assert_eq!(run.status.code(), Some(2));
+    assert_eq!(text(&run.stdout), "");
+    assert_eq!(files(folder.path()).len(), 1, "nothing else was written");
+}
+
+#[test]
+fn a_trace_comes_through_pipes_and_formats_unchanged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let vlt = folder.path().join("tiny.vlt.zst");
+    let vlt = vlt.to_str().expect("text");
+    assert_eq!(code(&["trace", "convert", TINY, vlt]), Some(0));
+    let back = run(&["trace", "convert", vlt, "-", "--to", "csv"]);
+    let input = fs::File::open(TINY).expect("the trace");
+    let piped = vramlab(&["trace", "convert", "-", "-", "--to", "csv"])
+        .stdin(input)
+        .output()
+        .expect("the command starts");
+    assert!(piped.status.success(), "{}", text(&piped.stderr));
+    assert_eq!(text(&back.stdout), text(&piped.stdout));
+    assert!(text(&back.stdout).contains("alloc,weights,1048576"));
+}
+
+#[test]
+fn a_simulated_run_opens_as_a_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pickle = folder.path().join("run.pickle");
+    let pickle = pickle.to_str().expect("text");
+    let replay = ["replay", TINY, "--policy", "best-fit", "--snapshot", pickle];
+    assert_eq!(code(&replay), Some(0));
+    let info = text(&run(&["trace", "info", pickle]).stdout);
+    assert!(info.contains("pytorch snapshot"), "{info}");
+}
