@@ -13,7 +13,7 @@
 //!   byte more is not, unless blocks are moved or the device is waited for;
 //! - two runs take the same steps;
 //! - once all is freed, what is free is in no more pieces than at the start, or one a
-//!   segment, unless the policy says that it never joins.
+//!   segment, unless the policy says that it does not join them.
 //!
 //! ```
 //! use vramlab::conformance::Suite;
@@ -59,7 +59,6 @@ pub struct Suite<F> {
     make: F,
     programs: u64,
     events: usize,
-    joins: bool,
 }
 
 impl<F: Fn() -> Box<dyn Policy>> Suite<F> {
@@ -70,7 +69,6 @@ impl<F: Fn() -> Box<dyn Policy>> Suite<F> {
             make,
             programs: 48,
             events: 200,
-            joins: true,
         }
     }
 
@@ -85,13 +83,6 @@ impl<F: Fn() -> Box<dyn Policy>> Suite<F> {
     #[must_use]
     pub fn events(mut self, events: usize) -> Self {
         self.events = events;
-        self
-    }
-
-    /// The policy never joins free blocks: they may stay in pieces when all is freed.
-    #[must_use]
-    pub fn never_joins(mut self) -> Self {
-        self.joins = false;
         self
     }
 
@@ -163,7 +154,7 @@ impl<F: Fn() -> Box<dyn Policy>> Suite<F> {
             return Err(breach(program, last, "blocks are in use after their frees"));
         }
         let most = pieces.max(replay.space().segments().count() as u64);
-        if self.joins && counters.free_blocks > most {
+        if replay.policy().joins() && counters.free_blocks > most {
             let what = format!(
                 "all is freed, but lies in {} pieces instead of {most}",
                 counters.free_blocks

@@ -60,7 +60,10 @@ impl Capacity {
     /// The capacity for a trace whose live requests peak at `bound_bytes`; a card never
     /// gives more than it has.
     #[must_use]
-    pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, card_bytes: u64) -> Self {
+    pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, device: &Device) -> Self {
+        let (card_bytes, page_bytes) = (device.total_bytes, device.page_bytes);
+        // The driver maps whole pages: a part of a page at the end of a card is no use.
+        let card_bytes = card_bytes / page_bytes * page_bytes;
         let tight = u64::try_from((u128::from(bound_bytes) * 11).div_ceil(10)).unwrap_or(u64::MAX);
         let (bytes, origin) = match (wanted, trace.capacity_bytes) {
             (Wanted::Bytes(bytes), _) => (bytes, Origin::Asked),
@@ -98,7 +101,7 @@ impl Scene {
     #[must_use]
     pub fn new(trace: Trace, device: Arc<Device>, wanted: Wanted) -> Self {
         let bound_bytes = peak_live_requested_bytes(&trace);
-        let capacity = Capacity::choose(wanted, &trace, bound_bytes, device.total_bytes);
+        let capacity = Capacity::choose(wanted, &trace, bound_bytes, &device);
         Scene {
             trace,
             bound_bytes,

@@ -115,6 +115,12 @@ pub trait Policy: Send {
         true
     }
 
+    /// Whether free neighbours become one block sooner or later, so that memory that is
+    /// all free lies in one piece a segment.
+    fn joins(&self) -> bool {
+        true
+    }
+
     /// A deferred block became reusable.
     fn complete(&mut self, block: BlockId, space: &mut Space) {
         let _ = (block, space);

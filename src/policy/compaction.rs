@@ -266,6 +266,10 @@ fn room_without_pins(space: &Space) -> u64 {
 }
 
 impl Policy for Compaction {
+    fn joins(&self) -> bool {
+        self.inner.joins()
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         self.inner.start(space)?;
         if self.inner.largest_free(space).is_none() {

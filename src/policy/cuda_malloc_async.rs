@@ -15,6 +15,9 @@
 //!
 //! Tie-breaks: the free range that has been one for longest, and fits; its low part.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer};
@@ -302,6 +305,10 @@ impl CudaMallocAsync {
 }
 
 impl Policy for CudaMallocAsync {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
         let bytes = round_up(request.bytes, STEP_BYTES);
         let bytes = bytes.ok_or_else(|| OutOfMemory::overflow(request.bytes))?;
@@ -372,58 +379,8 @@ impl Policy for CudaMallocAsync {
     }
 
     fn trim(&mut self, space: &mut Space) {
+        space.synchronise();
+        self.settle_all(space);
         self.release_down_to(0, space);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::space::{Device, SpaceConfig, State};
-
-    const MIB: u64 = 1 << 20;
-
-    fn card() -> Space {
-        let mut config = SpaceConfig::bare(256 * MIB);
-        config.device = Arc::new(Device {
-            page_bytes: 2 * MIB,
-            ..Device::bare(256 * MIB)
-        });
-        (config.blind, config.streams) = (false, 2);
-        Space::new(config)
-    }
-
-    fn ask(pool: &mut CudaMallocAsync, space: &mut Space, mib: u64) -> BlockId {
-        let request = Request {
-            bytes: mib * MIB,
-            align: 1,
-            stream: 0,
-            pool: 0,
-            tag: 0,
-        };
-        pool.alloc(&request, space).expect("room")
-    }
-
-    #[test]
-    fn chunks_that_nobody_uses_move_before_new_ones_are_taken() {
-        let (mut space, mut pool) = (card(), CudaMallocAsync::new(Spec::default()));
-        let low = ask(&mut pool, &mut space, 64);
-        let high = ask(&mut pool, &mut space, 40);
-        assert_eq!(space.counters().reserved_bytes, 128 * MIB);
-        pool.free(low, 0, false, &mut space);
-        // 80 MiB fit nowhere: 24 lie before the end, and two chunks move behind it.
-        let long = ask(&mut pool, &mut space, 80);
-        assert_eq!(space.base(long), space.end(high));
-        assert_eq!(space.counters().reserved_bytes, 128 * MIB);
-        assert_eq!(space.state(low), State::Unmapped);
-        pool.free(long, 0, false, &mut space);
-        // A free that nobody has seen the end of is not given back.
-        pool.trim(&mut space);
-        assert_eq!(space.counters().reserved_bytes, 128 * MIB);
-        space.sync(crate::trace::ANY_STREAM);
-        pool.trim(&mut space);
-        assert_eq!(space.counters().reserved_bytes, 64 * MIB);
     }
 }

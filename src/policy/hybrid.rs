@@ -165,6 +165,10 @@ fn sum([small, large]: [Compacted; 2]) -> Compacted {
 }
 
 impl Policy for Hybrid {
+    fn joins(&self) -> bool {
+        self.small.joins() && self.large.joins()
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let all_bytes = space.capacity_bytes();
         let part_bytes = u128::from(all_bytes) * u128::from(self.spec.share) / 100;

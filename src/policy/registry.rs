@@ -128,10 +128,8 @@ impl Registry {
                 "policies wrap each other more than {DEEPEST} deep"
             )));
         }
-        if Path::new(text)
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
+        let is_file = Path::new(text).extension().is_some_and(|end| end == "toml");
+        if is_file && !text.split(':').next().is_some_and(|name| self.knows(name)) {
             let body = std::fs::read_to_string(text)
                 .map_err(|error| fail(format!("cannot read the file: {error}")))?;
             return self.read_preset(text, &body, depth);
@@ -149,6 +147,10 @@ impl Registry {
         }
         self.build(&chosen)?;
         Ok(chosen)
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
     }
 
     fn named(&self, name: &str, depth: usize) -> Result<Chosen, String> {

@@ -152,6 +152,10 @@ impl SizeClass {
 }
 
 impl Policy for SizeClass {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let all = space.map(space.capacity_bytes())?;
         self.frontier = Some(all);

@@ -237,6 +237,10 @@ fn find_in(run: Entry, bytes: u64, align: u64, stream: StreamId, space: &Space) 
 }
 
 impl Policy for StreamFirstFit {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let all = entry(space.map(space.capacity_bytes())?, space);
         self.runs.insert(all.address, all.bytes, all.block);

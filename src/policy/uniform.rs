@@ -66,6 +66,10 @@ impl Uniform {
 }
 
 impl Policy for Uniform {
+    fn joins(&self) -> bool {
+        self.inner.joins()
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         self.inner.start(space)
     }

@@ -159,7 +159,10 @@ fn held_by_streams(space: &Space, request: &Request, wanted_bytes: u64) -> bool 
 /// driver would still give.
 fn fits_unrounded(moment: &Moment<'_>, request: &Request) -> bool {
     let space = moment.space;
-    if request.bytes <= space.room_bytes() {
+    // Whoever checks the capacity, the driver gives no more than is left of it.
+    let reserved_bytes = space.counters().reserved_bytes;
+    let left_bytes = space.capacity_bytes().saturating_sub(reserved_bytes);
+    if request.bytes <= left_bytes.min(space.room_bytes()) {
         return true;
     }
     if request.bytes > moment.largest_free_bytes {

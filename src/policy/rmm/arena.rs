@@ -169,6 +169,10 @@ impl Arena {
 }
 
 impl Policy for Arena {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let bytes = self.spec.arena.bytes(space).unwrap_or(space.room_bytes());
         let block = space.map(bytes - bytes % QUANTUM_BYTES)?;

@@ -106,6 +106,10 @@ impl Binning {
 }
 
 impl Policy for Binning {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         self.pool.start(space)?;
         for bin in &mut self.bins {

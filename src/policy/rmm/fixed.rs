@@ -185,6 +185,10 @@ impl Fixed {
 }
 
 impl Policy for Fixed {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         self.blocks.start(&mut Cuda, space)
     }

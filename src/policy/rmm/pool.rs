@@ -223,6 +223,10 @@ impl Pool {
 }
 
 impl Policy for Pool {
+    fn joins(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let maximum = self.spec.maximum.bytes(space);
         self.maximum_bytes = maximum.map(|bytes| bytes - bytes % QUANTUM_BYTES);
