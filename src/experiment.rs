@@ -16,9 +16,8 @@ use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
 use crate::trace::snapshot::Snapshot;
 use crate::trace::{Event, Trace};
+use crate::whatif::feed;
 
-/// Events fed between two reports of progress.
-const BATCH_EVENTS: usize = 1 << 16;
 /// Full records of failures that a cell keeps.
 const KEPT_FAILURES: usize = 1000;
 
@@ -273,21 +272,6 @@ pub fn record(
             wanted_bytes,
         }),
         Err(what) => Err(RecordError::Broke { policy, what }),
-    }
-}
-
-/// Feeds a whole trace in batches.
-fn feed<O: Observer>(
-    trace: &Trace,
-    replay: &mut Replay,
-    observer: &mut O,
-    progress: &(dyn Fn(u64) + Sync),
-) {
-    for (number, events) in trace.events.chunks(BATCH_EVENTS).enumerate() {
-        let from = number * BATCH_EVENTS;
-        let times = trace.times_ns.get(from..from + events.len());
-        replay.feed(events, times.unwrap_or_default(), observer);
-        progress(events.len() as u64);
     }
 }
 

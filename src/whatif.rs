@@ -5,7 +5,6 @@
 //! address. So a prediction runs under several address orders: where all agree it does
 //! not hang on the driver and is exact; else it is a range.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -13,7 +12,7 @@ use serde::Serialize;
 
 use crate::policy::registry::Chosen;
 use crate::policy::{PolicyError, Registry};
-use crate::replay::Replay;
+use crate::replay::{Observer, Replay};
 use crate::space::driver::context::{Taken, given_back};
 use crate::space::{AddressOrder, Device, SpaceConfig};
 use crate::trace::Trace;
@@ -135,19 +134,33 @@ fn run(
         PolicyError::new(&chosen.label, what)
     })?;
     replay.name_streams(&trace.streams);
-    let events = trace.events.len();
-    let moved = context_moved_at(trace).map_or(events, |event| event.min(events));
-    feed(&mut replay, trace, 0..moved);
-    if moved < events {
-        replay.give_context_back();
-        feed(&mut replay, trace, moved..events);
-    }
+    feed(trace, &mut replay, &mut (), &|_| ());
     Ok(replay)
 }
 
-fn feed(replay: &mut Replay, trace: &Trace, range: Range<usize>) {
-    let times_ns = trace.times_ns.get(range.clone()).unwrap_or(&[]);
-    replay.feed(&trace.events[range], times_ns, &mut ());
+/// How many events are decoded, fed and reported at once.
+const BATCH_EVENTS: usize = 4096;
+
+/// Feeds a whole trace in batches; tells the driver when the context of the program moved.
+pub fn feed<O: Observer>(
+    trace: &Trace,
+    replay: &mut Replay,
+    observer: &mut O,
+    progress: &(dyn Fn(u64) + Sync),
+) {
+    let events = trace.events.len();
+    let moved = context_moved_at(trace).map_or(events, |event| event.min(events));
+    for range in [0..moved, moved..events] {
+        if range.start > 0 && !range.is_empty() {
+            replay.give_context_back();
+        }
+        for from in range.clone().step_by(BATCH_EVENTS) {
+            let batch = from..range.end.min(from + BATCH_EVENTS);
+            let times_ns = trace.times_ns.get(batch.clone()).unwrap_or(&[]);
+            replay.feed(&trace.events[batch.clone()], times_ns, observer);
+            progress(batch.len() as u64);
+        }
+    }
 }
 
 /// The one thing that a prediction takes from a recording beside its requests: when the

@@ -7,32 +7,12 @@ use vramlab::policy::{Policy, Registry};
 use vramlab::space::{BlockId, OutOfMemory, Request, Space, State};
 use vramlab::trace::{Event, StreamId};
 
-/// Whether free blocks stay in pieces by the rules: size classes are never joined,
-/// stream-ordered first fit joins only what it serves together, RMM keeps lists, bins and
-/// superblocks apart, and chunks that moved leave gaps in the range of cudaMallocAsync.
-fn never_joins(spec: &str) -> bool {
-    [
-        "size-class",
-        "hybrid",
-        "stream-first-fit",
-        "rmm-",
-        "cuda-malloc-async",
-    ]
-    .iter()
-    .any(|algorithm| spec.contains(algorithm))
-}
-
 /// The breaches of the policies that `specs` name.
 fn breaches<'a>(specs: impl Iterator<Item = &'a str>) -> String {
     let registry = Registry::default();
     let breach = |spec: &str| {
         let chosen = registry.find(spec).expect("a policy builds");
         let suite = Suite::new(|| registry.build(&chosen).expect("a policy builds")).programs(32);
-        let suite = if never_joins(spec) {
-            suite.never_joins()
-        } else {
-            suite
-        };
         Some(format!("{spec}: {}\n", suite.run().err()?))
     };
     specs.filter_map(breach).collect()

@@ -99,7 +99,8 @@ fn a_policy_that_cannot_start_serves_nothing() {
 #[test]
 fn the_capacity_is_what_is_asked_else_told_else_tight() {
     let mut trace = trace();
-    let choose = |wanted, trace: &Trace, card| Capacity::choose(wanted, trace, 1500, card);
+    let choose =
+        |wanted, trace: &Trace, card| Capacity::choose(wanted, trace, 1500, &Device::bare(card));
     let of = |bytes, origin| Capacity { bytes, origin };
     assert_eq!(
         choose(Wanted::ByTrace, &trace, 9000),

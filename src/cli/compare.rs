@@ -15,7 +15,8 @@ use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
-use crate::experiment::{Ended, Scene, Watch, run_cell};
+use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
+use crate::fidelity::recorded_policy;
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
 use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
@@ -35,7 +36,8 @@ pub struct Compare {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
-    /// Presets by name, separated by commas [default: all of `vramlab policy list`]
+    /// Presets by name, separated by commas [default: the classic ones and
+    /// one of each modelled allocator]; `pytorch-settings` are PyTorch's settings worth a try
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     policies: Vec<String>,
 
@@ -155,7 +157,7 @@ impl Compare {
         }
         let predictions = self
             .jobs
-            .within(|| predict_all(scene, registry, policies))??;
+            .within(|| predict_all(scene, registry, policies))?;
         for line in view::predictions(&predictions) {
             output.line(&line)?;
         }
@@ -176,23 +178,22 @@ impl Compare {
     }
 }
 
-/// What each of PyTorch's settings would have reserved, under several address orders.
-fn predict_all(
-    scene: &Scene,
-    registry: &Registry,
-    policies: &[Chosen],
-) -> Result<Vec<Prediction>, CliError> {
+/// What each of PyTorch's settings would have reserved, under several address orders; the
+/// setting that the recording tells comes first. One that breaks a rule or cannot start is
+/// told by its row in the table.
+fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<Prediction> {
     let setup = Setup {
         device: scene.device.clone(),
         capacity_bytes: scene.capacity.bytes,
     };
+    let own = recorded_policy(&scene.trace).unwrap_or_else(|| "pytorch".into());
     let settings = policies
         .iter()
         .filter(|chosen| chosen.algorithm == "pytorch");
-    let made: Result<Vec<Prediction>, _> = settings
-        .map(|chosen| predict(&scene.trace, registry, chosen, &setup))
-        .collect();
-    Ok(made?)
+    let made = |chosen: &Chosen| caught(|| predict(&scene.trace, registry, chosen, &setup));
+    let mut made: Vec<Prediction> = settings.filter_map(|it| made(it).ok()?.ok()).collect();
+    made.sort_by_key(|prediction| prediction.policy != own);
+    made
 }
 
 /// A policy with what became of it.

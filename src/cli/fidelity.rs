@@ -11,7 +11,7 @@ use super::args::{CardArgs, JobsArgs, OpenArgs};
 use super::load;
 use super::output::Output;
 use super::table::{Cell, Column, Mark, Table};
-use crate::experiment::Wanted;
+use crate::experiment::{Wanted, caught};
 use crate::fidelity::{FidelityRow, check, recorded_policy};
 use crate::policy::Registry;
 use crate::space::{AddressOrder, SpaceConfig};
@@ -107,7 +107,10 @@ impl Fidelity {
             record_steps: true,
         };
         let built = registry.build(&chosen)?;
-        let checked = check(trace, &chosen.label, built, config);
+        let checked = caught(|| check(trace, &chosen.label, built, config)).map_err(|what| {
+            let policy = &chosen.label;
+            CliError::Broke(vec![format!("policy '{policy}' broke a rule: {what}")])
+        })?;
         let checked = checked.map_err(|error| {
             CliError::usage(
                 error.to_string(),

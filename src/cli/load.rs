@@ -53,7 +53,9 @@ pub fn scenes(path: &Path, open: &OpenArgs, card: &CardArgs) -> Result<Vec<Scene
 /// # Errors
 /// What the system says.
 pub fn hash(path: &Path) -> Result<Option<String>, CliError> {
-    if is_stream(path) {
+    // A pipe can be read only once, and that is for the trace.
+    let is_pipe = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+    if is_stream(path) || is_pipe {
         return Ok(None);
     }
     let read = || -> io::Result<String> {

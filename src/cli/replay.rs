@@ -88,6 +88,9 @@ impl Replay {
             Ended::NotStarted(row, shortage) => {
                 let wanted = format_bytes(shortage.wanted_bytes);
                 output.line(&format!("the policy cannot start: it needs {wanted}"))?;
+                if output.json {
+                    output.result(&*row)?;
+                }
                 return self.judge(&row);
             }
             Ended::Broke(what) => {

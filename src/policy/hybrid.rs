@@ -166,7 +166,7 @@ fn sum([small, large]: [Compacted; 2]) -> Compacted {
 
 impl Policy for Hybrid {
     fn joins(&self) -> bool {
-        self.small.joins() && self.large.joins()
+        self.sides.iter().all(|side| side.policy.joins())
     }
 
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {

@@ -142,6 +142,7 @@ impl Registry {
         text.clone_into(&mut chosen.label);
         if let Some(options) = options {
             for (key, value) in parse_options(&chosen.algorithm, options).map_err(&fail)? {
+                let value = add_to(chosen.parameters.get(&key), value);
                 chosen.parameters.insert(key, value);
             }
         }
@@ -222,6 +223,18 @@ impl Registry {
     }
 }
 
+/// A new value of an option; an option string of PyTorch goes on where the preset's ends.
+fn add_to(old: Option<&Value>, new: Value) -> Value {
+    match (old, &new) {
+        (Some(Value::String(old)), Value::String(text))
+            if !old.is_empty() && old.contains(':') && text.contains(':') =>
+        {
+            Value::String(format!("{old},{text}"))
+        }
+        _ => new,
+    }
+}
+
 /// Reads `key=value,key=value`; a value is a TOML number, truth value or string, or a word.
 fn parse_options(algorithm: &str, text: &str) -> Result<Vec<(String, Value)>, String> {
     if let Some(options) = Spec::own_options(algorithm, text) {
@@ -297,6 +310,16 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn options_of_pytorch_go_on_where_the_preset_ends() {
+        let registry = Registry::default();
+        let chosen = registry
+            .find("pytorch-expandable:max_split_size_mb:128")
+            .expect("fits");
+        let conf = chosen.parameters["conf"].as_str();
+        assert_eq!(conf, Some("expandable_segments:True,max_split_size_mb:128"));
     }
 
     #[test]

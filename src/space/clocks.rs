@@ -27,7 +27,7 @@ impl Clocks {
         Clocks {
             position: vec![1; streams],
             settled: vec![0; streams],
-            seen: vec![vec![0; streams]; streams],
+            seen: vec![Vec::new(); streams],
             events: HashMap::new(),
         }
     }
@@ -54,9 +54,13 @@ impl Clocks {
     /// Whether `stream` comes after the position: its own, settled, or waited for.
     #[must_use]
     pub fn passed(&self, tag: Tag, stream: StreamId) -> bool {
-        tag.stream == stream
-            || self.settled(tag)
-            || tag.seq <= self.seen[usize::from(stream)][usize::from(tag.stream)]
+        tag.stream == stream || self.settled(tag) || tag.seq <= self.seen_of(stream, tag.stream)
+    }
+
+    /// The position of `of` that `stream` has seen; 0 where it has seen none.
+    fn seen_of(&self, stream: StreamId, of: StreamId) -> u64 {
+        let row = &self.seen[usize::from(stream)];
+        row.get(usize::from(of)).copied().unwrap_or(0)
     }
 
     /// `event` notes the present position of `stream`.
@@ -96,13 +100,17 @@ impl Clocks {
     fn clock(&mut self, stream: StreamId) -> Vec<u64> {
         let at = usize::from(stream);
         let mut clock = self.seen[at].clone();
+        clock.resize(clock.len().max(at + 1), 0);
         clock[at] = self.position[at];
         self.position[at] += 1;
         clock
     }
 }
 
-fn learn(seen: &mut [u64], from: &[u64]) {
+/// Takes in what `from` has seen; a row is only as long as what was seen asks for, so
+/// that thousands of streams that never wait cost nothing.
+fn learn(seen: &mut Vec<u64>, from: &[u64]) {
+    seen.resize(seen.len().max(from.len()), 0);
     for (known, new) in seen.iter_mut().zip(from) {
         *known = (*known).max(*new);
     }

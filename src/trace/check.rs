@@ -4,7 +4,7 @@
 use super::{ANY_STREAM, Event, Slot, StreamId, Trace};
 
 /// Which rule an event breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Slots are handed out densely: the first use of each is the next number.
     #[error("slot {0} is used before the slots below it")]
@@ -30,6 +30,9 @@ pub enum Fault {
     /// A tag past the trace's table.
     #[error("tag {0} is not in the trace's table")]
     Tag(u32),
+    /// What the recording knows beyond its requests does not fit them.
+    #[error("recorded facts: {0}")]
+    Truth(String),
     /// An alignment that is no power of two below 2^64.
     #[error("alignment 2^{0} is out of range")]
     Align(u8),
@@ -165,7 +168,10 @@ impl Checker {
         if self.highest_tag as usize >= trace.tags.len().max(1) {
             return Err(Fault::Tag(self.highest_tag));
         }
-        Ok(())
+        let truth = trace.truth.as_deref();
+        truth.map_or(Ok(()), |truth| {
+            truth.sound(trace, events).map_err(Fault::Truth)
+        })
     }
 
     fn request(&mut self, align_log2: u8, stream: u16, pool: u16, tag: u32) -> Result<(), Fault> {

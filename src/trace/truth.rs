@@ -1,6 +1,8 @@
 //! What a recording knows beyond its requests: kept beside the events, read only by
 //! `fidelity` and its observers, so that no policy can peek at an address.
 
+use super::Trace;
+
 /// What a recorded entry tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TruthKind {
@@ -93,6 +95,64 @@ pub struct TruthSegment {
     pub expandable: bool,
     /// Its blocks in address order.
     pub blocks: Vec<TruthBlock>,
+}
+
+impl TruthSegment {
+    /// What of it cannot be.
+    fn unsound(&self, trace: &Trace) -> Option<String> {
+        let shown = format!("segment at 0x{:x}", self.address);
+        let Some(end) = self.address.checked_add(self.bytes) else {
+            return Some(format!("{shown} passes the end of the address space"));
+        };
+        if usize::from(self.stream) >= trace.streams.len().max(1) {
+            return Some(format!(
+                "{shown} is of stream {}, which is not there",
+                self.stream
+            ));
+        }
+        if usize::from(self.pool) >= trace.pools.len().max(1) {
+            return Some(format!(
+                "{shown} is of pool {}, which is not there",
+                self.pool
+            ));
+        }
+        let mut from = self.address;
+        for block in &self.blocks {
+            let inside = block.address >= from && block.bytes <= end.saturating_sub(block.address);
+            if !inside || block.slot.is_some_and(|slot| slot >= trace.slots) {
+                return Some(format!(
+                    "block at 0x{:x} does not fit in {shown}",
+                    block.address
+                ));
+            }
+            from = block.address + block.bytes;
+        }
+        None
+    }
+}
+
+impl Truth {
+    /// Checks that segments, blocks and facts can be what they say, and fit the trace of
+    /// so many events.
+    ///
+    /// # Errors
+    /// The first that cannot, in words.
+    pub fn sound(&self, trace: &Trace, events: u64) -> Result<(), String> {
+        let segments = self.initial.iter().chain(&self.last);
+        if let Some(what) = segments.filter_map(|it| it.unsound(trace)).next() {
+            return Err(what);
+        }
+        let wrong = self.entries.iter().find(|fact| {
+            u64::from(fact.event) > events
+                || usize::from(fact.stream) >= trace.streams.len().max(1)
+                || usize::from(fact.pool) >= trace.pools.len().max(1)
+                || fact.address.checked_add(fact.bytes).is_none()
+        });
+        match wrong {
+            None => Ok(()),
+            Some(fact) => Err(format!("{fact:?} does not fit the trace")),
+        }
+    }
 }
 
 /// All that a recording knows beyond its requests.

@@ -86,13 +86,11 @@ impl<W: Write> VltWriter<W> {
     /// written.
     ///
     /// # Errors
-    /// What the file says.
-    ///
-    /// # Panics
-    /// Where `tail` contradicts the events (see [`super::check`]).
+    /// What the file says, or that `tail` contradicts the events (see [`super::check`]).
     pub fn finish(mut self, tail: &Trace) -> io::Result<W> {
         if let Err(fault) = self.checker.end(tail, self.events) {
-            panic!("after {} events: {fault}", self.events);
+            let what = format!("after {} events: {fault}", self.events);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         if self.block.len() > 0 {
             self.flush()?;

@@ -45,6 +45,8 @@ struct ManifestCard<'a> {
     about: &'a str,
     total_bytes: u64,
     page_bytes: u64,
+    /// Of the whole table of costs.
+    blake3: String,
 }
 
 #[derive(Serialize)]
@@ -53,6 +55,15 @@ struct ManifestPolicy<'a> {
     algorithm: &'a str,
     parameters: &'a toml::Table,
     source: &'a str,
+    /// Of the algorithm with its parameters.
+    blake3: String,
+}
+
+/// The hash of what a value says of itself, in hexadecimal.
+fn hash_of(value: &impl std::fmt::Debug) -> String {
+    blake3::hash(format!("{value:?}").as_bytes())
+        .to_hex()
+        .to_string()
 }
 
 /// Writes everything.
@@ -154,6 +165,7 @@ fn manifest<'a>(
         algorithm: &chosen.algorithm,
         parameters: &chosen.parameters,
         source: &chosen.source,
+        blake3: hash_of(&(&chosen.algorithm, &chosen.parameters)),
     });
     Manifest {
         vramlab: env!("CARGO_PKG_VERSION"),
@@ -168,6 +180,7 @@ fn manifest<'a>(
             about: &scene.device.about,
             total_bytes: scene.device.total_bytes,
             page_bytes: scene.device.page_bytes,
+            blake3: hash_of(&scene.device),
         },
         capacity_bytes: scene.capacity.bytes,
         policies: policies.collect(),
