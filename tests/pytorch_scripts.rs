@@ -65,11 +65,14 @@ fn handle(number: u16) -> u64 {
 /// Amounts as PyTorch's message prints them.
 fn amount(bytes: u64) -> String {
     let scaled = |unit: u64| bytes as f64 / unit as f64;
-    match bytes {
-        0..=KIB => format!("{bytes} bytes"),
-        ..=MIB => format!("{:.2} KiB", scaled(KIB)),
-        ..=GIB => format!("{:.2} MiB", scaled(MIB)),
-        _ => format!("{:.2} GiB", scaled(GIB)),
+    if bytes <= KIB {
+        format!("{bytes} bytes")
+    } else if bytes <= MIB {
+        format!("{:.2} KiB", scaled(KIB))
+    } else if bytes <= GIB {
+        format!("{:.2} MiB", scaled(MIB))
+    } else {
+        format!("{:.2} GiB", scaled(GIB))
     }
 }
 
@@ -297,7 +300,7 @@ impl Bed {
     }
 
     fn limits(&mut self) {
-        let cap = (self.fraction < 1.0).then(|| (self.fraction * self.total as f64) as u64);
+        let cap = (self.fraction < 1.0).then_some((self.fraction * self.total as f64) as u64);
         self.policy.set_cap(cap);
     }
 

@@ -529,7 +529,7 @@ impl Policy for PyTorch {
         space.claim_capacity();
         let total = space.device().total_bytes;
         let fraction = self.options.memory_fraction;
-        let by_option = (fraction < 1.0).then(|| (fraction * total as f64) as u64);
+        let by_option = (fraction < 1.0).then_some((fraction * total as f64) as u64);
         let by_capacity = (space.capacity_bytes() < total).then_some(space.capacity_bytes());
         self.cap_bytes = by_option.into_iter().chain(by_capacity).min();
         Ok(())

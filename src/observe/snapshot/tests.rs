@@ -132,8 +132,8 @@ fn busy() -> Trace {
         live.push(key);
         if live.len() > 25 {
             let key = live.swap_remove((state >> 40) as usize % live.len());
-            script.0.free(key, None, key % 5 == 0);
-            pending.extend((key % 5 == 0).then_some(key));
+            script.0.free(key, None, key.is_multiple_of(5));
+            pending.extend(key.is_multiple_of(5).then_some(key));
         }
         if pending.len() > 3 {
             script.0.complete(pending.remove(0));

@@ -180,14 +180,14 @@ pub fn map(blocks: usize, segments: u64) -> Chart {
         }
     };
     let mut rects = Vec::new();
-    let mut place = vec![(0.0, 0u64); 1];
+    let mut place = [(0.0, 0u64); 1];
     while rects.len() < blocks {
         let (x, at) = place[0];
         let size = 512u64 << (noise.next() % 16) << (noise.next() % 4);
         let address = (noise.next() % (bytes - size)) / 512 * 512;
         let length = 2e9 * noise.unit() * noise.unit() * 4000.0 / blocks as f64 + 1e6;
         let segment = noise.next() % segments;
-        let x1 = if noise.next() % 50 == 0 {
+        let x1 = if noise.next().is_multiple_of(50) {
             f64::INFINITY
         } else {
             x + length * 40.0
