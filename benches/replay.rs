@@ -123,7 +123,7 @@ fn draw_bytes(rng: &mut ChaCha8Rng) -> u64 {
 
 /// A number below `limit`.
 fn draw_below(rng: &mut ChaCha8Rng, limit: u32) -> u32 {
-    (u64::from(rng.next_u32()) * u64::from(limit) >> 32) as u32
+    ((u64::from(rng.next_u32()) * u64::from(limit)) >> 32) as u32
 }
 
 fn churn(live: u32, pairs: usize) -> Load {

@@ -148,10 +148,11 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
         equals => format!("{} ({} more are as good)", best.policy, equals - 1),
     };
     let mut lines = vec![format!(
-        "Best is {who}: {served} in {}, {}.{:02} x the bound.",
+        "Best is {who}: {served} in {}, {}.{:02} x the bound, with {} of driver calls and moves.",
         format_bytes(best.footprint_bytes),
         above / 100,
-        above % 100
+        above % 100,
+        format_nanos(best.cost_ns)
     )];
     lines.extend(
         marks(rows.iter().copied())
@@ -172,9 +173,9 @@ pub(super) fn predictions(made: &[Prediction]) -> Vec<String> {
                 "the same under every address order of the driver".to_owned()
             } else {
                 format!(
-                    "hangs on addresses of the driver: {} to {}",
-                    format_bytes(low),
-                    format_bytes(high)
+                    "hangs on addresses of the driver: {} to {} bytes",
+                    format_count(low),
+                    format_count(high)
                 )
             };
             format!(
