@@ -224,3 +224,40 @@ fn a_simulated_run_opens_as_a_snapshot() {
     let info = text(&run(&["trace", "info", pickle]).stdout);
     assert!(info.contains("pytorch snapshot"), "{info}");
 }
+
+#[test]
+fn a_model_that_differs_from_a_recording_has_an_exit_code_of_its_own() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/graph-capture.vlt.zst");
+    let as_recorded = run(&["fidelity", recording]);
+    let told = text(&as_recorded.stderr);
+    assert_eq!(as_recorded.status.code(), Some(0), "{told}");
+    let other = "pytorch:expandable_segments:True";
+    let otherwise = run(&["fidelity", recording, "--policy", other]);
+    let told = text(&otherwise.stderr);
+    assert_eq!(otherwise.status.code(), Some(20), "{told}");
+    assert!(!told.is_empty() && text(&otherwise.stdout).contains(other));
+}
+
+#[test]
+fn a_comparison_reads_standard_input_as_it_reads_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = |input: &str, out: &str| {
+        let out = folder.path().join(out);
+        let shown = out.to_str().expect("text");
+        let policies = ["--policies", "best-fit,buddy", "--no-plots", "--out", shown];
+        let run = vramlab(&[&["compare", input], &policies[..]].concat())
+            .stdin(fs::File::open(TINY).expect("the trace"))
+            .output()
+            .expect("the command starts");
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let rows = fs::read(out.join("rows.csv")).expect("rows");
+        let rows = vramlab::observe::rows::read_csv("rows.csv", &rows[..]);
+        rows.expect("they are read back")
+    };
+    let (mut piped, named) = (rows("-", "piped"), rows(TINY, "named"));
+    assert_eq!(piped.len(), 2);
+    for (piped, named) in piped.iter_mut().zip(&named) {
+        piped.trace.clone_from(&named.trace);
+    }
+    assert_eq!(piped, named, "the same but for the name of the trace");
+}
