@@ -4,7 +4,7 @@
 //! The flow is one straight line, and a room imports only what stands before it:
 //!
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
-//! rows -> statistics -> plots, report.
+//! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings.
 
 pub mod bound;
 pub mod cli;

@@ -1,7 +1,7 @@
 //! Random programs from raw ChaCha8 words: every kind of event, under pressure.
 
+use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::trace::{ANY_STREAM, Event, PoolStep, Slot, StreamId};
 

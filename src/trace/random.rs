@@ -1,7 +1,7 @@
 //! Random traces of every event, for tests of formats.
 
+use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::builder::Ask;
 use super::truth::{TruthBlock, TruthEntry, TruthKind, TruthSegment, TruthState};
