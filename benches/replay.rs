@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkId, Criterion};
+use criterion::{BenchmarkId, Criterion, SamplingMode};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use vramlab::observe::summary::Summary;
@@ -281,6 +281,7 @@ type Table = Vec<(String, [Option<u64>; POLICIES.len()])>;
 
 fn bench(criterion: &mut Criterion, table: &mut Table, load: &Load) {
     let mut group = criterion.benchmark_group("replay");
+    group.sampling_mode(SamplingMode::Flat);
     let mut row = [None; POLICIES.len()];
     for (name, cell) in POLICIES.into_iter().zip(&mut row) {
         let mut summary = Summary::default();
@@ -351,7 +352,7 @@ fn main() {
         .into_iter()
         .take(if is_bench { lives.len() } else { 1 })
     {
-        let load = churn(live, 100_000.max(live as usize / 5));
+        let load = churn(live, 100_000);
         bench(&mut criterion, &mut table, &load);
     }
     bench(&mut criterion, &mut table, &training(2_000));
