@@ -4,11 +4,13 @@
 
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::io::BufRead;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use vramlab::trace::builder::Ask;
+use vramlab::trace::pytorch::{self, Options, stripped};
 use vramlab::trace::text::Source;
-use vramlab::trace::{Trace, TraceBuilder, csv, rmm, vlt};
+use vramlab::trace::{Trace, TraceBuilder, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee};
 
 /// Requests of each trace; as many frees.
 const REQUESTS: u64 = 200_000;
@@ -53,21 +55,86 @@ fn trace() -> Trace {
     builder.finish()
 }
 
-/// The same requests as RMM logs them.
-fn rmm_log() -> String {
-    let mut text = "Thread,Time,Action,Pointer,Size,Stream\n".to_owned();
-    program(|request, is_alloc| {
-        let action = if is_alloc { "allocate" } else { "free" };
-        let (pointer, micros) = (0x7f00_0000_0000 + request * 512, request % 1_000_000);
-        let bytes = bytes(request);
-        writeln!(
-            text,
-            "1,10:00:00.{micros:06},{action},{pointer:#x},{bytes},0x0"
-        )
-        .expect("a String takes all");
-    });
+/// A text of the same requests: `header`, then what `row` writes for each request and free.
+fn text(header: &str, row: impl Fn(&mut String, u64, bool) -> std::fmt::Result) -> String {
+    let mut text = header.to_owned();
+    program(|request, is_alloc| row(&mut text, request, is_alloc).expect("a String takes all"));
     text
 }
+
+/// The address that a request has in formats with addresses.
+fn pointer(request: u64) -> u64 {
+    0x7f00_0000_0000 + request * 512
+}
+
+/// The same requests as RMM logs them.
+fn rmm_log() -> String {
+    text(
+        "Thread,Time,Action,Pointer,Size,Stream\n",
+        |text, request, is_alloc| {
+            let action = if is_alloc { "allocate" } else { "free" };
+            let (pointer, micros) = (pointer(request), request % 1_000_000);
+            let bytes = bytes(request);
+            writeln!(
+                text,
+                "1,10:00:00.{micros:06},{action},{pointer:#x},{bytes},0x0"
+            )
+        },
+    )
+}
+
+fn plain_csv() -> String {
+    text("op,id,size\n", |text, request, is_alloc| {
+        let op = if is_alloc { "alloc" } else { "free" };
+        writeln!(text, "{op},{request},{}", bytes(request))
+    })
+}
+
+/// Lifetimes: one row a request, so half as many rows as events.
+fn minimalloc_csv() -> String {
+    text("id,lower,upper,size\n", |text, request, is_alloc| {
+        if is_alloc {
+            let (upper, bytes) = (request + LIVE, bytes(request));
+            writeln!(text, "{request},{request},{upper},{bytes}")?;
+        }
+        Ok(())
+    })
+}
+
+fn rep_file() -> String {
+    let header = format!("0\n{REQUESTS}\n{}\n1\n", 2 * REQUESTS);
+    text(&header, |text, request, is_alloc| {
+        if is_alloc {
+            writeln!(text, "a {request} {}", bytes(request))
+        } else {
+            writeln!(text, "f {request}")
+        }
+    })
+}
+
+fn wee_file() -> String {
+    text("", |text, request, is_alloc| {
+        if is_alloc {
+            writeln!(text, "Alloc({}),", bytes(request))
+        } else {
+            writeln!(text, "Free({request}),")
+        }
+    })
+}
+
+/// A free is two entries, the request and its completion.
+fn stripped_csv() -> String {
+    text("op,addr,size,stream\n", |text, request, is_alloc| {
+        let (pointer, bytes) = (pointer(request), bytes(request));
+        if is_alloc {
+            return writeln!(text, "A,{pointer},{bytes},0");
+        }
+        writeln!(text, "R,{pointer},{bytes},0\nF,{pointer},{bytes},0")
+    })
+}
+
+/// The importer of a text format.
+type Import = fn(&mut dyn BufRead, &Source) -> Result<Trace, TraceError>;
 
 fn import(criterion: &mut Criterion) {
     let trace = trace();
@@ -98,9 +165,26 @@ fn import(criterion: &mut Criterion) {
         bencher.iter(|| csv::import(&mut black_box(&text[..]), &source).expect("just written"));
     });
 
-    let log = rmm_log();
-    group.bench_function("rmm log", |bencher| {
-        bencher.iter(|| rmm::import(&mut black_box(log.as_bytes()), &source).expect("a good log"));
+    let texts: [(&str, String, Import); 5] = [
+        ("rmm log", rmm_log(), rmm::import),
+        ("plain csv", plain_csv(), plain::import),
+        ("minimalloc csv", minimalloc_csv(), minimalloc::import),
+        ("rep", rep_file(), rep::import),
+        ("wee_alloc", wee_file(), wee::import),
+    ];
+    for (name, text, import) in texts {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| import(&mut black_box(text.as_bytes()), &source).expect("a good file"));
+        });
+    }
+
+    let stripped = stripped_csv();
+    group.bench_function("stripped csv", |bencher| {
+        bencher.iter(|| {
+            let snapshot = stripped::read(("bench", black_box(&stripped)), None);
+            let snapshot = snapshot.expect("a good file");
+            pytorch::import(&snapshot, "bench", "bench", Options::default()).expect("one device")
+        });
     });
     group.finish();
 }

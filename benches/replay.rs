@@ -1,19 +1,25 @@
 //! Replay with the summary observer: what an event costs under each policy.
 //!
-//! `bump` is the floor: the same loop with next to nothing to decide. `ordered-set` is
-//! best fit over an ordered set of the standard library, all else equal. After the
-//! benchmarks a table gives each policy's best time per event, its ratio to bump, and how
-//! the cost grows from the smallest to the largest number of live blocks.
+//! `bump` is the floor: the same loop with next to nothing to decide. Bump's index does
+//! not know its largest free block, so the Space keeps the sizes of free blocks in order
+//! for it, here the size of one; `bump-known` is bump without that. `ordered-set` is best
+//! fit over an ordered set of the standard library, all else equal. After the benchmarks
+//! a table gives each policy's best time per event, its ratio to bump, and how the cost
+//! grows from the smallest to the largest number of live blocks.
 //!
 //! `churn`: a number of live blocks of all magnitudes, of which one at random is replaced
 //! at a time. `training`: blocks that live through an iteration, come in order and go in
-//! reverse, between scratch blocks that go at once.
+//! reverse, between scratch blocks that go at once. The recordings are whole programs:
+//! each turn replays one from its first event on.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkId, Criterion};
+use criterion::{BenchmarkId, Criterion, SamplingMode};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use vramlab::observe::summary::Summary;
@@ -22,8 +28,9 @@ use vramlab::policy::holes::{Holes, holds};
 use vramlab::policy::index::Entry;
 use vramlab::policy::{Policy, Registry};
 use vramlab::replay::Replay;
-use vramlab::space::SpaceConfig;
-use vramlab::trace::{Event, Slot};
+use vramlab::space::{BlockId, OutOfMemory, Request, Space, SpaceConfig};
+use vramlab::trace::open::{OpenOptions, open};
+use vramlab::trace::{Event, Slot, StreamId};
 
 /// Best fit over an ordered set: by bytes, then by address.
 #[derive(Default)]
@@ -67,32 +74,90 @@ impl Rule for SmallestOfSet {
     }
 }
 
-const SET: &str = "ordered-set";
+/// Bump that tells its largest free block: all that it has free is one block.
+struct BumpKnown(Box<dyn Policy>);
 
-const POLICIES: [&str; 7] = [
+impl Policy for BumpKnown {
+    fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
+        self.0.start(space)
+    }
+
+    fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
+        self.0.alloc(request, space)
+    }
+
+    fn free(&mut self, block: BlockId, stream: StreamId, pending: bool, space: &mut Space) {
+        self.0.free(block, stream, pending, space);
+    }
+
+    fn servable(&self, space: &Space, stream: StreamId) -> u64 {
+        self.0.servable(space, stream)
+    }
+
+    fn largest_free(&self, space: &Space) -> Option<u64> {
+        Some(space.counters().free_bytes)
+    }
+}
+
+const SET: &str = "ordered-set";
+const KNOWN: &str = "bump-known";
+
+const POLICIES: [&str; 12] = [
     "bump",
+    KNOWN,
     "first-fit",
     "next-fit",
     "best-fit",
     "worst-fit",
+    "tlsf",
+    "buddy",
     "size-class",
+    "pytorch",
+    "pytorch-expandable",
     SET,
 ];
 
-fn policy(name: &str) -> Box<dyn Policy> {
-    if name == SET {
-        return Box::new(Fit::<SmallestOfSet>::new(Spec::default()));
-    }
+fn preset(name: &str) -> Box<dyn Policy> {
     let registry = Registry::default();
     let chosen = registry.find(name).expect("a preset");
     registry.build(&chosen).expect("a preset builds")
 }
 
+fn policy(name: &str) -> Box<dyn Policy> {
+    match name {
+        SET => Box::new(Fit::<SmallestOfSet>::new(Spec::default())),
+        KNOWN => Box::new(BumpKnown(preset("bump"))),
+        preset_name => preset(preset_name),
+    }
+}
+
 /// Events that fill the Space once, and events that can be fed again and again after.
 struct Load {
+    label: String,
     fill: Vec<Event>,
     turn: Vec<Event>,
     capacity_bytes: u64,
+    /// The raw handles of the streams.
+    streams: Vec<u64>,
+    /// Each turn begins anew, with an empty Space.
+    anew: bool,
+}
+
+impl Load {
+    /// A policy at the first event of a turn.
+    fn begin(&self, name: &str, summary: &mut Summary) -> Replay {
+        // Bump serves from fresh addresses as long as something lives.
+        let capacity_bytes = if name.starts_with("bump") {
+            1 << 60
+        } else {
+            self.capacity_bytes
+        };
+        let config = SpaceConfig::bare(capacity_bytes);
+        let mut replay = Replay::new(policy(name), config).expect("the capacity is there");
+        replay.name_streams(&self.streams);
+        replay.feed(&self.fill, &[], summary);
+        replay
+    }
 }
 
 fn alloc(slot: Slot, bytes: u64) -> Event {
@@ -136,10 +201,13 @@ fn churn(live: u32, pairs: usize) -> Load {
         turn.extend([free(slot), alloc(slot, draw_bytes(&mut rng))]);
     }
     Load {
+        label: format!("churn {live}"),
         fill: fill.collect(),
         turn,
         // Wide enough for worst fit and for classes.
         capacity_bytes: sizes.iter().sum::<u64>() * 16,
+        streams: vec![0],
+        anew: false,
     }
 }
 
@@ -161,10 +229,29 @@ fn training(layers: u32) -> Load {
         turn.push(free(kept(layer)));
     }
     Load {
+        label: "training".to_owned(),
         fill: vec![alloc(0, 1 << 30)],
         turn,
         capacity_bytes: sizes.iter().sum::<u64>() * 16 + (2 << 30),
+        streams: vec![0],
+        anew: false,
     }
+}
+
+/// A recording of the shared material, where it is there.
+fn recorded(name: &str) -> Option<Load> {
+    let path = common::shared(&format!("recordings/torch/{name}.pickle.gz"))?;
+    let traces = open(&path, &OpenOptions::default()).expect("a good recording");
+    let trace = traces.into_iter().next().expect("one device");
+    Some(Load {
+        label: name.to_owned(),
+        fill: Vec::new(),
+        turn: trace.events,
+        // A card that none of the policies fills.
+        capacity_bytes: 1 << 40,
+        streams: trace.streams,
+        anew: true,
+    })
 }
 
 /// Events that are timed together: few enough to run in one go on a busy machine.
@@ -188,74 +275,94 @@ fn turn(
     spent
 }
 
-/// Best time per event of each policy, in picoseconds, by load.
-type Table = Vec<(String, Vec<(&'static str, u64)>)>;
+/// Best time per event of each policy of [`POLICIES`], in picoseconds, by load; `None`
+/// where the policy was filtered out.
+type Table = Vec<(String, [Option<u64>; POLICIES.len()])>;
 
-fn bench(criterion: &mut Criterion, table: &mut Table, label: &str, load: &Load) {
+fn bench(criterion: &mut Criterion, table: &mut Table, load: &Load) {
     let mut group = criterion.benchmark_group("replay");
-    let mut row = Vec::new();
-    for name in POLICIES {
-        // Bump serves from fresh addresses as long as something lives.
-        let capacity_bytes = if name == "bump" {
-            1 << 60
-        } else {
-            load.capacity_bytes
-        };
-        let config = SpaceConfig::bare(capacity_bytes);
-        let mut replay = Replay::new(policy(name), config).expect("the capacity is there");
+    group.sampling_mode(SamplingMode::Flat);
+    let mut row = [None; POLICIES.len()];
+    for (name, cell) in POLICIES.into_iter().zip(&mut row) {
         let mut summary = Summary::default();
-        replay.feed(&load.fill, &[], &mut summary);
+        let mut replay = load.begin(name, &mut summary);
         let mut best_ns = vec![u64::MAX; load.turn.len().div_ceil(SLICE)];
-        group.bench_function(BenchmarkId::new(name, label), |bencher| {
+        group.bench_function(BenchmarkId::new(name, &load.label), |bencher| {
             bencher.iter_custom(|turns| {
-                let turn = |_| turn(&mut replay, &load.turn, &mut summary, &mut best_ns);
-                (0..turns).map(turn).sum()
+                let mut spent = Duration::ZERO;
+                for _ in 0..turns {
+                    if load.anew {
+                        replay = load.begin(name, &mut summary);
+                    }
+                    spent += turn(&mut replay, &load.turn, &mut summary, &mut best_ns);
+                }
+                spent
             });
         });
-        assert_eq!(replay.totals().failed, 0, "{name} fails in {label}");
-        let best_ns: u64 = best_ns.iter().sum();
-        row.push((name, best_ns * 1000 / load.turn.len() as u64));
+        assert_eq!(replay.totals().failed, 0, "{name} fails in {}", load.label);
+        let ran = !best_ns.contains(&u64::MAX);
+        *cell = ran.then(|| best_ns.iter().sum::<u64>() * 1000 / load.turn.len() as u64);
     }
-    table.push((label.to_owned(), row));
+    table.push((load.label.clone(), row));
 }
 
+/// One line a policy, one column a load: ns an event (ratio to bump).
 fn print(table: &Table) {
     println!("\nbest time per event, ns (ratio to bump)");
-    for (label, row) in table {
-        let floor_ps = row[0].1;
-        print!("{label:>16}");
-        for (name, ps) in row {
-            let (ns, ratio) = (*ps as f64 / 1e3, *ps as f64 / floor_ps as f64);
-            print!("  {name} {ns:.1} ({ratio:.1})");
+    print!("{:<18}", "");
+    for (label, _) in table {
+        print!("  {label:>16}");
+    }
+    println!("  growth by churn");
+    let mut churns = table.iter().filter(|row| row.0.starts_with("churn"));
+    let (small, large) = (churns.next(), churns.next_back());
+    for (at, name) in POLICIES.iter().enumerate() {
+        print!("{name:<18}");
+        for (_, row) in table {
+            let cell = row[at].map_or_else(String::new, |ps| {
+                let ns = ps as f64 / 1e3;
+                row[0].map_or_else(
+                    || format!("{ns:.1}"),
+                    |floor_ps| format!("{ns:.1} ({:.1})", ps as f64 / floor_ps as f64),
+                )
+            });
+            print!("  {cell:>16}");
         }
-        println!();
+        let growth = small
+            .zip(large)
+            .and_then(|(small, large)| Some(large.1[at]? as f64 / small.1[at]? as f64));
+        println!(
+            "  {}",
+            growth.map_or_else(String::new, |by| format!("x {by:.1}"))
+        );
     }
-    let churns: Vec<_> = table
-        .iter()
-        .filter(|row| row.0.starts_with("churn"))
-        .collect();
-    let (Some(small), Some(large)) = (churns.first(), churns.last()) else {
-        return;
-    };
-    print!("from {} to {}:", small.0, large.0);
-    for (at, (name, ps)) in large.1.iter().enumerate() {
-        print!("  {name} x{:.1}", *ps as f64 / small.1[at].1 as f64);
-    }
-    println!();
 }
 
 fn main() {
     let mut criterion = Criterion::default()
         .sample_size(10)
-        .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(500))
         .configure_from_args();
     let mut table = Table::new();
-    for live in [1_000, 10_000, 100_000, 1_000_000] {
-        let load = churn(live, 100_000.max(live as usize / 5));
-        bench(&mut criterion, &mut table, &format!("churn {live}"), &load);
+    // `cargo test` runs each bench once without optimisation: only the small loads then.
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let lives = [1_000, 10_000, 100_000, 1_000_000];
+    for live in lives
+        .into_iter()
+        .take(if is_bench { lives.len() } else { 1 })
+    {
+        let load = churn(live, 100_000);
+        bench(&mut criterion, &mut table, &load);
     }
-    bench(&mut criterion, &mut table, "training", &training(2_000));
+    bench(&mut criterion, &mut table, &training(2_000));
+    for name in ["llama_generate", "gpt2_varlen"] {
+        if let Some(load) = recorded(name) {
+            bench(&mut criterion, &mut table, &load);
+        }
+    }
     criterion.final_summary();
-    print(&table);
+    if is_bench {
+        print(&table);
+    }
 }
