@@ -19,6 +19,8 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use crate::files::write_atomically;
+
 pub use axis::{Axis, Unit};
 pub use bars::{BarChart, BarColumn, BarRow, Outcome};
 pub use histogram::{SizeBin, SizeHistogram};
@@ -103,18 +105,11 @@ pub fn render(chart: &Chart, format: Format) -> Result<Vec<u8>, PlotError> {
 /// Draws a chart into a file, which is either complete or not touched.
 ///
 /// # Errors
-/// As [`render`], and when the file or its neighbour `NAME.part` cannot be written.
+/// As [`render`], and when the file or its neighbour cannot be written.
 pub fn draw(chart: &Chart, path: &Path, format: Format) -> Result<(), PlotError> {
     let bytes = render(chart, format)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|source| {
-        // What is left beside is of no use to anyone; that it may not be there is no second error.
-        let _ = std::fs::remove_file(&beside);
-        PlotError::Write {
-            path: path.to_owned(),
-            source,
-        }
+    write_atomically(path, |out| out.write_all(&bytes)).map_err(|source| PlotError::Write {
+        path: path.to_owned(),
+        source,
     })
 }

@@ -278,3 +278,35 @@ fn s15_what_the_driver_has_is_served() {
         assert!(card.alloc(1, 64 * MIB), "{conf}");
     }
 }
+
+/// S3, pytorch/pytorch#123548: the free block that touches the unmapped tail serves the
+/// first small request, although it is above the split limit: nothing more is mapped.
+#[test]
+fn s3_a_block_at_the_unmapped_tail_serves_without_growth() {
+    let mut card = Card::new("max_split_size_mb:500,expandable_segments:True", 80 * GIB);
+    assert!(card.alloc(0, 50 * 800 * 1200 * 3 * 4));
+    card.free(0);
+    let before = card.reserved_mib();
+    assert!(card.alloc(1, 115_200_000));
+    assert_eq!(card.reserved_mib(), before);
+}
+
+/// S13, FalkonML/falkon#37: 9.91 GiB fail a second time with 18.59 GiB nominally free,
+/// because the cached segment was chopped; a cache emptied in between serves it.
+#[test]
+fn s13_a_chopped_segment_keeps_its_twin_out() {
+    let large = mib(9 * 1024 + 931, 84);
+    let run = |conf: &str, emptied: bool| {
+        let mut card = Card::new(conf, 19 * GIB);
+        assert!(card.alloc(0, large));
+        card.free(0);
+        if emptied {
+            card.replay.feed(&[Event::Trim], &[], &mut ());
+        }
+        assert!(card.alloc(1, 4 * MIB));
+        card.alloc(2, large)
+    };
+    assert!(!run("", false));
+    assert!(run("", true));
+    assert!(run("expandable_segments:True", false));
+}

@@ -158,7 +158,8 @@ impl Compare {
         let predictions = self
             .jobs
             .within(|| predict_all(scene, registry, policies))?;
-        for line in view::predictions(&predictions) {
+        let said = view::predictions(&predictions).into_iter();
+        for line in said.chain(view::idle_settings(scene, policies)) {
             output.line(&line)?;
         }
         let plots = !self.no_plots;

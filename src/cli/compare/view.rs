@@ -3,8 +3,9 @@
 use super::Ranked;
 use crate::cli::output::Output;
 use crate::cli::table::{Cell, Column, Mark, Table};
-use crate::experiment::{Ended, Scene};
+use crate::experiment::{Ended, Origin, Scene};
 use crate::observe::{Row, Warning, warnings};
+use crate::policy::Chosen;
 use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
 use crate::whatif::{Prediction, advice};
 
@@ -160,6 +161,24 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
             .map(|mark| format!("! {mark}")),
     );
     lines
+}
+
+/// Settings of PyTorch that do nothing as things are: garbage collection counts from a
+/// cap, and without one it never runs (pytorch/pytorch#106660).
+pub(super) fn idle_settings(scene: &Scene, policies: &[Chosen]) -> Vec<String> {
+    let idle = |chosen: &&Chosen| {
+        let conf = chosen.parameters.get("conf").and_then(toml::Value::as_str);
+        let collects = conf.is_some_and(|conf| conf.contains("garbage_collection_threshold"));
+        let capped = conf.is_some_and(|conf| conf.contains("per_process_memory_fraction"));
+        scene.capacity.origin == Origin::Card && collects && !capped
+    };
+    let told = |chosen: &Chosen| {
+        format!(
+            "{}: garbage_collection_threshold does nothing without a cap; give one by --capacity",
+            chosen.label
+        )
+    };
+    policies.iter().filter(idle).map(told).collect()
 }
 
 /// What is to be said of PyTorch's settings: how sure each answer is, and which is best.
