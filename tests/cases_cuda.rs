@@ -98,8 +98,12 @@ fn s33_what_is_reserved_falls_to_the_threshold() {
     replay.feed(&[Event::Sync { stream: ANY_STREAM }], &[], &mut ());
     let counters = replay.space().counters();
     assert_eq!(counters.used_bytes, 2 * GIB);
-    assert!(counters.reserved_bytes <= 9_000_000_000, "{counters:?}");
-    assert!(counters.reserved_bytes > 8_000_000_000, "{counters:?}");
+    // Memory goes back in chunks of 32 MiB while no less than the threshold stays.
+    let kept = counters.reserved_bytes;
+    assert!(
+        (9_000_000_000..9_000_000_000 + 32 * MIB).contains(&kept),
+        "{kept}"
+    );
 }
 
 /// S31, intel/compute-runtime#298: a request of no bytes must never alias a live block,

@@ -172,8 +172,10 @@ impl Policy for Hybrid {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let all_bytes = space.capacity_bytes();
         let part_bytes = u128::from(all_bytes) * u128::from(self.spec.share) / 100;
+        // Whole pages for each, or the two together would take one more than there are.
+        let step_bytes = SHARE_STEP_BYTES.max(space.device().page_bytes);
         let small_bytes = (part_bytes as u64)
-            .next_multiple_of(SHARE_STEP_BYTES)
+            .next_multiple_of(step_bytes)
             .min(all_bytes);
         let shares = [small_bytes, all_bytes - small_bytes];
         for (side, share_bytes) in shares.into_iter().enumerate() {

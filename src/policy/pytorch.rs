@@ -21,6 +21,7 @@ mod events;
 mod grow;
 pub mod options;
 mod release;
+mod servable;
 pub mod stats;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -169,10 +169,10 @@ pub fn random_truth(seed: u64, events: u32) -> Truth {
         .map(|event| TruthEntry {
             event,
             kind: kinds[dice.below(13) as usize],
-            stream: dice.wide() as u16,
-            pool: dice.wide() as u16,
-            address: dice.wide(),
-            bytes: dice.wide(),
+            stream: 0,
+            pool: 0,
+            address: dice.wide() >> 1,
+            bytes: dice.wide() >> 1,
         })
         .collect();
     let states = [
@@ -180,21 +180,34 @@ pub fn random_truth(seed: u64, events: u32) -> Truth {
         TruthState::Pending,
         TruthState::Inactive,
     ];
-    let block = |dice: &mut Dice| TruthBlock {
-        address: dice.wide(),
-        bytes: dice.wide(),
-        requested_bytes: dice.wide(),
-        state: states[dice.below(3) as usize],
-        slot: (dice.below(2) == 0).then(|| dice.wide() as u32),
-    };
-    let mut segment = || TruthSegment {
-        address: dice.wide(),
-        bytes: dice.wide(),
-        stream: dice.wide() as u16,
-        pool: dice.wide() as u16,
-        large: dice.below(2) == 0,
-        expandable: dice.below(2) == 0,
-        blocks: (0..dice.below(5)).map(|_| block(&mut dice)).collect(),
+    // Blocks lie in address order inside their segment, and name a slot that every trace
+    // of some length has.
+    let mut segment = || {
+        let address = dice.wide() >> 1;
+        let mut end = address;
+        let blocks = (0..dice.below(5)).map(|_| {
+            end += dice.wide() >> 8;
+            let bytes = dice.wide() >> 8;
+            let from = end;
+            end += bytes;
+            TruthBlock {
+                address: from,
+                bytes,
+                requested_bytes: dice.wide(),
+                state: states[dice.below(3) as usize],
+                slot: (events > 40 && dice.below(2) == 0).then_some(0),
+            }
+        });
+        let blocks: Vec<TruthBlock> = blocks.collect();
+        TruthSegment {
+            address,
+            bytes: end - address,
+            stream: 0,
+            pool: 0,
+            large: dice.below(2) == 0,
+            expandable: dice.below(2) == 0,
+            blocks,
+        }
     };
     Truth {
         source: "pytorch".to_owned(),

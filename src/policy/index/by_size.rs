@@ -21,10 +21,22 @@ impl Value for u32 {
     fn best(self) {}
 }
 
-/// An exact index by size: log-linear bins under a two-level bitmap, each bin in order.
+/// Up to so many entries lie in one sorted list: programs that train have a few dozen holes, and a
+/// list of them stays in the nearest cache.
+const FEW: usize = 48;
+
+/// The bins go back into the list once no more than so many are left.
+const BACK: usize = FEW / 4;
+
+/// An exact index by size: a sorted list while there are few entries, else log-linear bins under a
+/// two-level bitmap, each bin in order.
 ///
 /// Every operation takes logarithmic time in the entries of one bin, also where all have one size.
 pub struct BySize {
+    /// The entries in order, while they are few; the bins are empty then.
+    few: Vec<(u128, u32)>,
+    /// The entries are in the bins; the list is empty then.
+    spread: bool,
     pool: Pool<u128, u32>,
     bins: Box<[Root]>,
     /// One bit a bin: it has entries.
@@ -67,6 +79,8 @@ impl BySize {
     /// An index without entries.
     pub fn new() -> Self {
         BySize {
+            few: Vec::with_capacity(FEW),
+            spread: false,
             pool: Pool::new(),
             bins: vec![Root::EMPTY; BINS].into_boxed_slice(),
             words: [0; WORDS],
@@ -83,22 +97,78 @@ impl BySize {
     /// `u64`: free blocks lie in one address space and do not overlap.
     #[inline]
     pub fn insert(&mut self, bytes: u64, address: u64, block: u32) {
-        let bin = bin_of(bytes);
-        let root = &mut self.bins[bin];
-        self.pool.insert(root, key(bytes, address), block);
-        self.words[bin / 64] |= 1 << (bin % 64);
-        self.summary |= 1 << (bin / 64);
+        let key = key(bytes, address);
+        if !self.spread && self.few.len() == FEW {
+            self.spread();
+        }
+        if self.spread {
+            self.insert_in_bin(key, block);
+        } else {
+            let at = self.few.partition_point(|(other, _)| *other < key);
+            let there = self.few.get(at).is_some_and(|(other, _)| *other == key);
+            assert!(
+                !there,
+                "a block of {bytes} bytes at {address} is there already"
+            );
+            self.few.insert(at, (key, block));
+        }
         self.len += 1;
         let total_bytes = self.total_bytes.checked_add(bytes);
         self.total_bytes = total_bytes.expect("free blocks exceed the address space");
     }
 
+    fn insert_in_bin(&mut self, key: u128, block: u32) {
+        let bin = bin_of((key >> 64) as u64);
+        self.pool.insert(&mut self.bins[bin], key, block);
+        self.words[bin / 64] |= 1 << (bin % 64);
+        self.summary |= 1 << (bin / 64);
+    }
+
+    /// Puts the entries of the list into the bins.
+    #[cold]
+    fn spread(&mut self) {
+        self.spread = true;
+        for (key, block) in std::mem::take(&mut self.few) {
+            self.insert_in_bin(key, block);
+        }
+    }
+
+    /// Puts the few entries that the bins still have into the list.
+    #[cold]
+    fn gather(&mut self) {
+        let left: Vec<(u128, u32)> = self.binned().collect();
+        for (key, _) in &left {
+            self.remove_from_bin(*key);
+        }
+        self.few.reserve(FEW);
+        self.few.extend(left);
+        self.spread = false;
+    }
+
     /// Removes a block; false if it was not there.
     #[inline]
     pub fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        let bin = bin_of(bytes);
+        let key = key(bytes, address);
+        let was_there = if self.spread {
+            self.remove_from_bin(key)
+        } else {
+            let at = self.few.binary_search_by_key(&key, |(other, _)| *other);
+            at.map(|at| self.few.remove(at)).is_ok()
+        };
+        if was_there {
+            self.len -= 1;
+            self.total_bytes -= bytes;
+            if self.spread && self.len <= BACK {
+                self.gather();
+            }
+        }
+        was_there
+    }
+
+    fn remove_from_bin(&mut self, key: u128) -> bool {
+        let bin = bin_of((key >> 64) as u64);
         let root = &mut self.bins[bin];
-        if self.pool.remove(root, key(bytes, address)).is_none() {
+        if self.pool.remove(root, key).is_none() {
             return false;
         }
         if root.is_empty() {
@@ -107,8 +177,6 @@ impl BySize {
                 self.summary &= !(1 << (bin / 64));
             }
         }
-        self.len -= 1;
-        self.total_bytes -= bytes;
         true
     }
 
@@ -121,6 +189,11 @@ impl BySize {
     /// The first block in order that is not before `(bytes, address)`.
     #[inline]
     pub fn first_at_least_from(&self, bytes: u64, address: u64) -> Option<Entry> {
+        if !self.spread {
+            let from = key(bytes, address);
+            let at = self.few.partition_point(|(other, _)| *other < from);
+            return self.few.get(at).copied().map(entry);
+        }
         let bin = bin_of(bytes);
         let found = self.pool.at_least(self.bins[bin], key(bytes, address));
         found.or_else(|| self.first_after_bin(bin)).map(entry)
@@ -129,6 +202,11 @@ impl BySize {
     /// The first block in order after `(bytes, address)`, which need not be there.
     #[inline]
     pub fn next_after(&self, bytes: u64, address: u64) -> Option<Entry> {
+        if !self.spread {
+            let from = key(bytes, address);
+            let at = self.few.partition_point(|(other, _)| *other <= from);
+            return self.few.get(at).copied().map(entry);
+        }
         let bin = bin_of(bytes);
         let found = self.pool.above(self.bins[bin], key(bytes, address));
         found.or_else(|| self.first_after_bin(bin)).map(entry)
@@ -137,6 +215,11 @@ impl BySize {
     /// The last block in order before `(bytes, address)`, which need not be there.
     #[inline]
     pub fn prev_before(&self, bytes: u64, address: u64) -> Option<Entry> {
+        if !self.spread {
+            let from = key(bytes, address);
+            let at = self.few.partition_point(|(other, _)| *other < from);
+            return at.checked_sub(1).map(|at| entry(self.few[at]));
+        }
         let bin = bin_of(bytes);
         let found = self.pool.below(self.bins[bin], key(bytes, address));
         let previous = || self.pool.last(self.bins[self.bin_before(bin)?]);
@@ -146,6 +229,9 @@ impl BySize {
     /// Bytes of the largest block; 0 if there is none.
     #[inline]
     pub fn largest_bytes(&self) -> u64 {
+        if !self.spread {
+            return self.few.last().map_or(0, |(key, _)| (key >> 64) as u64);
+        }
         let last = self
             .bin_before(BINS)
             .and_then(|bin| self.pool.last(self.bins[bin]));
@@ -160,8 +246,13 @@ impl BySize {
 
     /// All blocks, by bytes and then by address.
     pub fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.few.iter().copied().chain(self.binned()).map(entry)
+    }
+
+    /// What is in the bins, in order.
+    fn binned(&self) -> impl Iterator<Item = (u128, u32)> + '_ {
         let filled = self.bins.iter().filter(|root| !root.is_empty());
-        filled.flat_map(|root| self.pool.iter(*root)).map(entry)
+        filled.flat_map(|root| self.pool.iter(*root))
     }
 
     /// Number of blocks.
@@ -181,6 +272,8 @@ impl BySize {
 
     /// Removes all blocks and keeps the memory.
     pub fn clear(&mut self) {
+        self.few.clear();
+        self.spread = false;
         self.pool.clear();
         self.bins.fill(Root::EMPTY);
         self.words = [0; WORDS];
@@ -234,6 +327,8 @@ impl BySize {
         for (word, bits) in self.words.iter().enumerate() {
             assert_eq!(self.summary >> word & 1 == 0, *bits == 0);
         }
+        assert!(self.few.is_empty() || !self.spread);
+        assert!(self.few.is_sorted() && self.few.len() <= FEW);
         assert_eq!(self.iter().count(), self.len);
         assert_eq!(self.iter().map(|e| e.bytes).sum::<u64>(), self.total_bytes);
     }

@@ -1,11 +1,8 @@
 //! Giving memory back: garbage collection, oversize blocks, and everything cached
-//! (sections 5.3 to 5.5), and what could be served at best.
+//! (sections 5.3 to 5.5).
 
-use super::options::{
-    LARGE_BELOW_BYTES, ROUND_LARGE_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES, UNLIMITED,
-};
+use super::options::UNLIMITED;
 use super::{Pool, PyTorch, Statistics, Want};
-use crate::policy::index::BySize;
 use crate::space::{BlockId, Space, State};
 use crate::trace::StreamId;
 
@@ -229,30 +226,5 @@ impl PyTorch {
         } else {
             space.unreserve(block);
         }
-    }
-
-    /// The largest request on `stream` that would be served now, by the pool that requests
-    /// go to, without giving anything back first.
-    pub(super) fn largest_servable(&self, space: &Space, stream: StreamId) -> u64 {
-        let routed = self.routes.last().and_then(|pool| self.pair_of.get(pool));
-        let pair = &self.pairs[*routed.unwrap_or(&0) as usize];
-        let largest = |pool: &Pool| {
-            let set = pool.free.get(usize::from(stream));
-            set.and_then(BySize::largest).map_or(0, |entry| entry.bytes)
-        };
-        // Small requests are served by the small pool only, large ones by the large one.
-        let large = Some(largest(&pair.large)).filter(|bytes| *bytes > SMALL_BYTES);
-        let cached = large.unwrap_or_else(|| largest(&pair.small).min(SMALL_BYTES));
-        let total = space.counters().reserved_bytes;
-        let room = self
-            .cap_bytes
-            .map_or(UNLIMITED, |cap| cap.saturating_sub(total));
-        let growth = room.min(space.room_bytes());
-        let grown = match growth {
-            LARGE_BELOW_BYTES.. => growth / ROUND_LARGE_BYTES * ROUND_LARGE_BYTES,
-            SMALL_SEGMENT_BYTES.. => SMALL_BYTES,
-            _ => 0,
-        };
-        self.options.largest_rounding_to(cached.max(grown))
     }
 }
