@@ -13,7 +13,7 @@
 //! part handed out.
 //!
 //! The identity of PyTorch's block objects matters for its statistics and its order:
-//! here a handle's [`Info`] moves along. A split makes a new object of the low part; the
+//! here a handle's `Info` moves along. A split makes a new object of the low part; the
 //! block that was freed or mapped last survives a merge.
 
 mod adopt;

@@ -1,8 +1,8 @@
 //! Where the driver's addresses come from, and how many pages they touch.
 //!
 //! The rule was learned from 8,300 recorded calls of cudaMalloc on an H200 (driver 580)
-//! and meets each of them: requests below 2 MiB share pages ([`shared`]), larger ones
-//! take whole pages of chunks ([`chunks`]), which come from the kernel's free address
+//! and meets each of them: requests below 2 MiB share pages (`shared`), larger ones
+//! take whole pages of chunks (`chunks`), which come from the kernel's free address
 //! space. Physical memory is counted by the pages that live allocations touch.
 
 mod chunks;

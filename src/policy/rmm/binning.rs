@@ -5,7 +5,7 @@
 //!
 //! Tie-breaks: a request goes to the smallest bin that holds it, and above the largest
 //! bin to the pool. Bins fill themselves from the pool at the start, the smallest first;
-//! see [`fixed`](super::fixed) and [`pool`](super::pool) for the rest. What a bin took
+//! see [`super::fixed`] and [`super::pool`] for the rest. What a bin took
 //! never goes back to the pool.
 
 use serde::Deserialize;
