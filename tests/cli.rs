@@ -1,5 +1,7 @@
 //! Manners of the command line: exit codes, closed pipes, colours, widths, whole files.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -260,4 +262,33 @@ fn a_comparison_reads_standard_input_as_it_reads_a_file() {
         piped.trace.clone_from(&named.trace);
     }
     assert_eq!(piped, named, "the same but for the name of the trace");
+}
+
+/// `fidelity` on logs of other allocators: what they do not tell is asked for, and each
+/// segment's base is learned from what lies in it.
+#[test]
+fn fidelity_takes_logs_of_other_allocators() {
+    let Some(log) = common::shared("recordings/rmm/rmm_pool_streams.csv.gz") else {
+        return;
+    };
+    let log = log.to_str().expect("a path of letters");
+    let asked = run(&["fidelity", log]);
+    assert_eq!(asked.status.code(), Some(2));
+    let met = run(&[
+        "fidelity",
+        log,
+        "--policy",
+        "rmm-pool",
+        "--capacity",
+        "4GiB",
+        "--json",
+    ]);
+    let rows: serde_json::Value = serde_json::from_slice(&met.stdout).expect("rows");
+    assert_eq!(rows[0]["addresses_matched"], 3146, "{rows}");
+    assert_eq!(
+        rows[0]["first_divergence"],
+        serde_json::Value::Null,
+        "{rows}"
+    );
+    assert_eq!(met.status.code(), Some(0));
 }

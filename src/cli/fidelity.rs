@@ -12,7 +12,7 @@ use super::load;
 use super::output::Output;
 use super::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Wanted, caught};
-use crate::fidelity::{FidelityRow, check, recorded_policy};
+use crate::fidelity::{FidelityRow, check, recorded_policy, relative};
 use crate::policy::Registry;
 use crate::space::{AddressOrder, SpaceConfig};
 use crate::trace::{OpenOptions, Trace};
@@ -93,8 +93,25 @@ impl Fidelity {
         capacity_bytes: Option<u64>,
         registry: &Registry,
     ) -> Result<FidelityRow, CliError> {
-        let told = || recorded_policy(trace).unwrap_or_else(|| "pytorch".into());
-        let chosen = registry.find(&self.policy.clone().unwrap_or_else(told))?;
+        // Old snapshots hold no settings; then it was PyTorch as it comes.
+        let truth = trace.truth.as_deref();
+        let snapshot = truth.is_none_or(|truth| truth.source == "pytorch");
+        let plain = || snapshot.then(|| "pytorch".to_owned());
+        let told = self
+            .policy
+            .clone()
+            .or_else(|| recorded_policy(trace))
+            .or_else(plain);
+        let Some(told) = told else {
+            return Err(CliError::usage(
+                format!(
+                    "recording '{}' does not tell which allocator made it",
+                    trace.name
+                ),
+                "give it, such as --policy rmm-pool; `vramlab policy list` has the names",
+            ));
+        };
+        let chosen = registry.find(&told)?;
         let card_bytes = self.card.card.total_bytes;
         let config = SpaceConfig {
             device: Arc::clone(&self.card.card),
@@ -106,8 +123,15 @@ impl Fidelity {
             addresses: AddressOrder::Recorded,
             record_steps: true,
         };
-        let built = registry.build(&chosen)?;
-        let checked = caught(|| check(trace, &chosen.label, built, config)).map_err(|what| {
+        registry.build(&chosen)?;
+        let make = || registry.build(&chosen).expect("it was built before");
+        let checked = caught(|| {
+            if relative::applies(trace) {
+                return relative::check(trace, &chosen.label, &make, &config).map(Into::into);
+            }
+            check(trace, &chosen.label, make(), config).map(|checked| checked.row)
+        });
+        let checked = checked.map_err(|what| {
             let policy = &chosen.label;
             CliError::Broke(vec![format!("policy '{policy}' broke a rule: {what}")])
         })?;
@@ -117,7 +141,7 @@ impl Fidelity {
                 "see `vramlab trace info` for what it holds",
             )
         })?;
-        Ok(checked.row)
+        Ok(checked)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-use super::FidelityError;
+use super::{FidelityError, FidelityRow};
 use crate::policy::Policy;
 use crate::replay::{Moment, Observer, Outcome, Replay};
 use crate::space::{AddressOrder, SegmentId, Space, SpaceConfig, StepKind};
@@ -55,6 +55,38 @@ impl RelativeRow {
     pub fn exact(&self) -> bool {
         self.first_divergence.is_none()
     }
+}
+
+impl From<RelativeRow> for FidelityRow {
+    /// The row as the command prints it: each segment's base is an address that was fed.
+    fn from(row: RelativeRow) -> Self {
+        FidelityRow {
+            recording: row.recording,
+            policy: row.policy,
+            allocations: row.allocations,
+            addresses_matched: row.addresses_matched,
+            failures: row.failures,
+            failures_matched: row.failures_matched,
+            peak_reserved_bytes: row.peak_reserved_bytes,
+            first_divergence: row.first_divergence,
+            driver_addresses_fed: row.bases_learned,
+            ..FidelityRow::default()
+        }
+    }
+}
+
+/// Whether the recording shows addresses but not the driver's segments, so that the base of
+/// each must be learned from what was placed in it.
+#[must_use]
+pub fn applies(trace: &Trace) -> bool {
+    trace.truth.as_deref().is_some_and(|truth| {
+        let shows = |kind: TruthKind| truth.entries.iter().any(|fact| fact.kind == kind);
+        truth.initial.is_empty()
+            && shows(TruthKind::Alloc)
+            && !shows(TruthKind::SegmentAlloc)
+            && !shows(TruthKind::SegmentMap)
+            && !shows(TruthKind::DeviceFreeAfter)
+    })
 }
 
 /// Compares the policy's placements with recorded ones, relative to each segment.
