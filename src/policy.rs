@@ -35,6 +35,7 @@ pub mod spec;
 pub mod stream_first_fit;
 pub mod tlsf;
 pub mod uniform;
+pub mod vma;
 pub mod worst_fit;
 
 pub use registry::{Chosen, PolicyError, Registry};

@@ -8,7 +8,7 @@ use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
     first_fit, growing, hybrid, next_fit, offset_allocator, pytorch, size_class, stream_first_fit,
-    tlsf, uniform, worst_fit,
+    tlsf, uniform, vma, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -45,6 +45,8 @@ pub enum Spec {
     Tlsf(tlsf::Spec),
     /// Bins that round up.
     OffsetAllocator(offset_allocator::Spec),
+    /// Vulkan's allocator.
+    Vma(vma::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
     /// The driver itself.
@@ -98,6 +100,7 @@ impl Spec {
             Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
             Spec::OffsetAllocator(spec) => Box::new(offset_allocator::OffsetAllocator::new(spec)?),
+            Spec::Vma(spec) => Box::new(vma::Vma::new(spec.clone())),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
                 spec.clone(),
                 inner(&spec.over)?,
