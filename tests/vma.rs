@@ -9,7 +9,7 @@
 )]
 
 use std::ffi::{CStr, c_char};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ash::vk::{self, Handle};
 use rand::{RngCore, SeedableRng};
@@ -17,8 +17,11 @@ use rand_chacha::ChaCha8Rng;
 use vk_mem::{Alloc, Allocation, AllocationCreateInfo, Allocator, AllocatorCreateInfo};
 use vramlab::policy::Registry;
 use vramlab::replay::Replay;
-use vramlab::space::SpaceConfig;
+use vramlab::space::{AddressOrder, Bench, Device, SpaceConfig};
 use vramlab::trace::Event;
+
+/// Pages of the card, on both sides: no alignment is asked for beyond it.
+const PAGE_BYTES: u64 = 64 << 10;
 
 /// The heap, and every piece of memory taken so far: bytes, 0 once given back.
 struct Card {
@@ -75,7 +78,8 @@ unsafe extern "system" fn allocate(
     // SAFETY: the library passes a whole structure.
     let bytes = unsafe { (*info).allocation_size };
     let mut card = card();
-    if card.taken.iter().sum::<u64>() + bytes > card.heap_bytes {
+    let pages = |bytes: &u64| bytes.next_multiple_of(PAGE_BYTES);
+    if card.taken.iter().map(pages).sum::<u64>() + pages(&bytes) > card.heap_bytes {
         return vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
     }
     card.taken.push(bytes);
@@ -158,9 +162,20 @@ impl Both {
         let registry = Registry::default();
         let chosen = registry.find("vma").expect("a preset");
         let policy = registry.build(&chosen).expect("a policy");
+        let mut config = SpaceConfig::bare(heap_bytes);
+        config.device = Arc::new(Device {
+            page_bytes: PAGE_BYTES,
+            ..Device::bare(heap_bytes)
+        });
+        config.addresses = AddressOrder::Bench(Bench {
+            from: 0,
+            down: false,
+            gap_bytes: 0,
+            reserve_from: 1 << 60,
+        });
         Both {
             theirs: library(heap_bytes),
-            ours: Replay::new(policy, SpaceConfig::bare(heap_bytes)).expect("it starts"),
+            ours: Replay::new(policy, config).expect("it starts"),
             slots: 0,
             spare: Vec::new(),
             live: Vec::new(),
@@ -274,7 +289,7 @@ fn every_request_goes_where_the_library_puts_it() {
         (3, 1 << 30, 1 << 28),
         (4, 64 << 20, 1 << 25),
         (5, 3 << 30, 1 << 20),
-        (6, 1 << 20, 1 << 18),
+        (6, 256 << 20, 1 << 26),
     ] {
         let [served, refused] = play(seed, heap_bytes, largest_bytes);
         met = [met[0] + served, met[1] + refused];
