@@ -222,3 +222,6 @@ impl Run<'_> {
         self.sizes.between(bytes - most, bytes + most)
     }
 }
+
+#[cfg(test)]
+mod tests;

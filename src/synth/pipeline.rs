@@ -203,3 +203,6 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

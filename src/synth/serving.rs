@@ -272,3 +272,6 @@ impl Engine<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,8 +128,12 @@ impl Spec {
         Ok(())
     }
 
-    /// The longest sequence with its padding.
+    /// The longest sequence with its padding; `u64::MAX` where 64 bits do not hold it.
     fn longest(&self) -> u64 {
-        self.tokens[1].saturating_add(self.tokens_multiple)
+        let padded = self.tokens[1].checked_next_multiple_of(self.tokens_multiple);
+        padded.unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

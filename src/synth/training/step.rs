@@ -7,7 +7,7 @@ use crate::synth::pen::{Held, Pen};
 
 /// Places in [`super::LABELS`].
 const LOAD: u32 = 0;
-const FORWARD: u32 = 1;
+pub(super) const FORWARD: u32 = 1;
 const BACKWARD: u32 = 2;
 const OPTIMIZER: u32 = 3;
 
