@@ -113,7 +113,9 @@ impl Family for Spec {
         if !self.kv_token_bytes.is_multiple_of(self.kv_tensors) {
             return Err("kv_token_bytes is no multiple of kv_tensors".into());
         }
-        if self.layout == Layout::Shared && super::requests::HASH_TOKENS % self.block_tokens != 0 {
+        if self.layout == Layout::Shared
+            && !super::requests::HASH_TOKENS.is_multiple_of(self.block_tokens)
+        {
             return Err("block_tokens must divide 512, the tokens of a hash, to share".into());
         }
         let tokens = self.longest_tokens.next_multiple_of(self.block_tokens);

@@ -169,12 +169,14 @@ impl Recorded {
         let skipped = Dice::new("serving start", seed).below(count);
         let mut left = if file.repeat { u64::MAX } else { count };
         let open = move || file.open().unwrap_or_else(|error| sound(error));
-        let mut requests = open().skip(skipped as usize);
+        let mut requests = open();
+        // What comes before the first is passed over.
+        requests.by_ref().take(skipped as usize).for_each(drop);
         let (mut clock_ns, mut file_ns) = (0_u64, None);
         std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let next = requests.next().unwrap_or_else(|| {
-                requests = open().skip(0);
+                requests = open();
                 file_ns = None;
                 requests.next().expect("the file holds requests")
             });
