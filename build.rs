@@ -1,5 +1,5 @@
-//! Lists the preset and device files, so that the binary carries them and a new one is
-//! one file and no line of code.
+//! Lists the files of policies, devices and workloads, so that the binary carries them and a
+//! new one is one file and no line of code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,6 +18,11 @@ fn main() {
             "DEVICES",
             "experiments/devices",
             "The files of `experiments/devices/`.",
+        ),
+        (
+            "WORKLOADS",
+            "traces/synthetic",
+            "The files of `traces/synthetic/`: name and text, by name.",
         ),
     ] {
         println!("cargo::rerun-if-changed={folder}");

@@ -15,6 +15,7 @@ pub mod files;
 pub mod observe;
 pub mod plot;
 pub mod policy;
+pub mod presets;
 pub mod replay;
 pub mod space;
 pub mod synth;

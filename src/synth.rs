@@ -5,8 +5,16 @@
 
 mod churn;
 pub mod dice;
+mod find;
 pub mod fixed;
 pub mod pen;
+mod phases;
+mod pipeline;
+pub mod requests;
+mod serving;
+mod training;
+
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +32,14 @@ pub trait Family {
     /// What does not fit, and what would.
     fn check(&self) -> Result<(), String>;
 
+    /// Whether what the workload reads from outside is there and sound.
+    ///
+    /// # Errors
+    /// What is missing or broken, with its place.
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Writes events until the pen is done, or the workload is over.
     fn play(&self, seed: u64, pen: &mut Pen<'_>);
 }
@@ -35,14 +51,38 @@ pub trait Family {
 pub enum Spec {
     /// Random sizes, random lifetimes.
     Churn(churn::Spec),
+    /// A plan written by hand.
+    Phases(phases::Spec),
+    /// Stages on streams of their own.
+    Pipeline(pipeline::Spec),
+    /// Inference with a growing key-value cache.
+    Serving(serving::Spec),
+    /// Layers forward and backward, step by step.
+    Training(training::Spec),
 }
 
 impl Spec {
+    /// The family's name, as the table of its parameters is called.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Spec::Churn(_) => "churn",
+            Spec::Phases(_) => "phases",
+            Spec::Pipeline(_) => "pipeline",
+            Spec::Serving(_) => "serving",
+            Spec::Training(_) => "training",
+        }
+    }
+
     /// The family behind the parameters.
     #[must_use]
     pub fn family(&self) -> &dyn Family {
         match self {
             Spec::Churn(spec) => spec,
+            Spec::Phases(spec) => spec,
+            Spec::Pipeline(spec) => spec,
+            Spec::Serving(spec) => spec,
+            Spec::Training(spec) => spec,
         }
     }
 }
@@ -107,13 +147,53 @@ impl Workload {
 
     /// Writes the events of a seed to `sink`, one by one, and returns what a trace holds
     /// beside them: the head, slots and tags.
+    ///
+    /// # Panics
+    /// Where requests that the workload reads have gone or changed since
+    /// [`find`](Self::find) looked at them.
     pub fn play(&self, seed: u64, sink: &mut dyn FnMut(Event, u64)) -> Trace {
+        let never_ends = self.stream::<std::convert::Infallible>(seed, &mut |event, time_ns| {
+            sink(*event, time_ns);
+            Ok(())
+        });
+        never_ends.unwrap_or_else(|never| match never {})
+    }
+
+    /// As [`play`](Self::play), into a sink that may fail: the first failure ends it.
+    ///
+    /// # Errors
+    /// The sink's.
+    ///
+    /// # Panics
+    /// As [`play`](Self::play).
+    pub fn stream<E>(
+        &self,
+        seed: u64,
+        sink: &mut dyn FnMut(&Event, u64) -> Result<(), E>,
+    ) -> Result<Trace, E> {
         let mut trace = self.head();
-        let mut pen = Pen::new(sink, self.events);
+        let mut failure = None;
+        let mut written = 0;
+        let mut write = |event: Event, time_ns: u64| match sink(&event, time_ns) {
+            Ok(()) => {
+                written += 1;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        let mut pen = Pen::new(&mut write, self.events);
         self.workload.family().play(seed, &mut pen);
         (trace.slots, trace.tags) = pen.finish();
+        if let Some(error) = failure {
+            return Err(error);
+        }
         trace.report.format = "synthetic".to_owned();
-        trace
+        trace.report.entries = written;
+        trace.report.events = written;
+        Ok(trace)
     }
 
     /// The whole trace of a seed, in memory.
@@ -124,8 +204,6 @@ impl Workload {
             events.push(event);
             times_ns.push(time_ns);
         });
-        trace.report.entries = events.len() as u64;
-        trace.report.events = events.len() as u64;
         trace.events = events;
         trace.times_ns = times_ns;
         trace
@@ -133,49 +211,4 @@ impl Workload {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trace::vlt::VltWriter;
-
-    /// Presets of the folder, with their texts.
-    fn presets() -> [(&'static str, &'static str); 1] {
-        [("churn", include_str!("../traces/synthetic/churn.toml"))]
-    }
-
-    #[test]
-    fn a_run_is_a_function_of_its_seed_and_every_length_a_beginning_of_the_longer() {
-        for (name, text) in presets() {
-            let mut workload = Workload::from_toml(name, text).expect("a preset");
-            workload.events = 5000;
-            let trace = workload.trace(1);
-            assert_eq!(trace, workload.trace(1), "{name}");
-            assert_ne!(trace.events, workload.trace(2).events, "{name}");
-            workload.events = 777;
-            let shorter = workload.trace(1);
-            let length = shorter.events.len();
-            assert_eq!(shorter.events[..], trace.events[..length], "{name}");
-        }
-    }
-
-    #[test]
-    fn events_are_written_as_a_stream() {
-        for (name, text) in presets() {
-            let mut workload = Workload::from_toml(name, text).expect("a preset");
-            workload.events = 5000;
-            let mut writer = VltWriter::new(Vec::new(), &workload.head(), true).expect("memory");
-            let tail = workload.play(3, &mut |event, time_ns| {
-                writer.push(&event, time_ns).expect("memory");
-            });
-            writer
-                .finish(&tail)
-                .expect("what was written is what the tail says");
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told() {
-        let bad = include_str!("../traces/synthetic/churn.toml").replace("live = 3000", "live = 0");
-        let error = Workload::from_toml("mine", &bad).expect_err("nothing is live");
-        assert!(error.to_string().contains("live = 0"), "{error}");
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ use crate::experiment::RecordError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
+use crate::synth::SynthError;
 use crate::trace::TraceError;
 
 /// Why a command did not do what it was asked for.
@@ -30,6 +31,9 @@ pub enum CliError {
     /// A policy is unknown, or its parameters do not fit.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// A workload is unknown, or its parameters do not fit.
+    #[error(transparent)]
+    Synth(#[from] SynthError),
     /// A device file does not fit.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -110,7 +114,10 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Plot(_) | CliError::Stdout(_) => 1,
-            CliError::Policy(_) | CliError::Usage { .. } | CliError::Write { .. } => 2,
+            CliError::Policy(_)
+            | CliError::Synth(_)
+            | CliError::Usage { .. }
+            | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
             CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
             CliError::Record(RecordError::Broke { .. })

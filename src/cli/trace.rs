@@ -1,7 +1,8 @@
-//! `vramlab trace`: what a trace is, whether it is sound, and in another format.
+//! `vramlab trace`: what a trace is, whether it is sound, in another format, and made.
 
 mod convert;
 mod stats;
+mod synth;
 
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use crate::policy::Registry;
 use crate::units::{format_bytes, format_count, format_nanos};
 use stats::{Finding, Stats};
 
-/// Look at traces, check them, convert them
+/// Look at traces, check them, convert them, make them
 #[derive(Debug, Subcommand)]
 pub enum Trace {
     /// The import report and the statistics of a trace
@@ -23,6 +24,7 @@ pub enum Trace {
     /// Whether a trace keeps the rules: exit code 3 where it does not
     Check(Check),
     Convert(convert::Convert),
+    Synth(synth::Synth),
 }
 
 /// Prints a trace's report and statistics.
@@ -58,6 +60,7 @@ impl Trace {
             Trace::Info(info) => info.run(output),
             Trace::Check(check) => check.run(output),
             Trace::Convert(convert) => convert.run(registry, output),
+            Trace::Synth(synth) => synth.run(output),
         }
     }
 }

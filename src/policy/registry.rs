@@ -9,12 +9,8 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{Policy, Spec};
-
-mod embedded {
-    #![allow(missing_docs, reason = "the generated lists have docs of their own")]
-    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
-}
-pub use embedded::{DEVICES, PRESETS};
+use crate::presets;
+pub use crate::presets::{DEVICES, PRESETS};
 
 /// How deep one policy may wrap another.
 const DEEPEST: usize = 8;
@@ -170,10 +166,7 @@ impl Registry {
                 depth,
             });
         }
-        let near = self.names().min_by_key(|known| distance(known, name));
-        let hint = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
-        let known = self.names().collect::<Vec<_>>().join(", ");
-        Err(format!("there is no such policy; {hint}known are: {known}"))
+        Err(presets::unknown("policy", name, self.names()))
     }
 
     fn read_preset(&self, label: &str, body: &str, depth: usize) -> Result<Chosen, PolicyError> {
@@ -235,63 +228,9 @@ fn add_to(old: Option<&Value>, new: Value) -> Value {
     }
 }
 
-/// Reads `key=value,key=value`; a value is a TOML number, truth value or string, or a word.
+/// Reads the options of an algorithm, in its own language where it has one.
 fn parse_options(algorithm: &str, text: &str) -> Result<Vec<(String, Value)>, String> {
-    if let Some(options) = Spec::own_options(algorithm, text) {
-        return options;
-    }
-    let mut options = Vec::new();
-    for pair in split_top(text) {
-        let Some((key, value)) = pair.split_once('=') else {
-            return Err(format!("option '{pair}': expected key=value"));
-        };
-        let (key, value) = (key.trim(), value.trim());
-        let plain = format!("v = {value}")
-            .parse::<Table>()
-            .ok()
-            .and_then(|mut t| t.remove("v"));
-        options.push((
-            key.to_owned(),
-            plain.unwrap_or_else(|| Value::String(value.to_owned())),
-        ));
-    }
-    Ok(options)
-}
-
-/// Splits at commas that are inside no quotes and no brackets.
-fn split_top(text: &str) -> Vec<&str> {
-    let (mut parts, mut from, mut depth, mut quoted) = (Vec::new(), 0, 0i32, false);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '"' => quoted = !quoted,
-            '[' | '{' if !quoted => depth += 1,
-            ']' | '}' if !quoted => depth -= 1,
-            ',' if !quoted && depth == 0 => {
-                parts.push(&text[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[from..]);
-    parts.retain(|part| !part.trim().is_empty());
-    parts
-}
-
-/// How many letters differ (Levenshtein 1966), for the nearest known name.
-fn distance(one: &str, two: &str) -> usize {
-    let two: Vec<char> = two.chars().collect();
-    let mut row: Vec<usize> = (0..=two.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in two.iter().enumerate() {
-            let cost = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[two.len()]
+    Spec::own_options(algorithm, text).unwrap_or_else(|| presets::options(text))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The pen with which a family writes its trace: slots, times and tags, event by event.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use crate::trace::{Event, Slot, StreamId};
 
@@ -33,8 +34,12 @@ pub struct Held {
     pub stream: StreamId,
 }
 
-/// Where the events go: the event and its time in ns.
-pub type Sink<'a> = &'a mut dyn FnMut(Event, u64);
+/// An allocation that was given back while another stream may still use it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deferred(Slot);
+
+/// Where the events go: the event and its time in ns. It may break off.
+pub type Sink<'a> = &'a mut dyn FnMut(Event, u64) -> ControlFlow<()>;
 
 /// Writes events to a sink until as many are written as were wanted; what comes later
 /// is dropped, so that every length is a beginning of the longer ones.
@@ -100,7 +105,9 @@ impl<'a> Pen<'a> {
     pub fn write(&mut self, event: Event) {
         if self.left > 0 {
             self.left -= 1;
-            (self.sink)(event, self.now_ns);
+            if (self.sink)(event, self.now_ns).is_break() {
+                self.left = 0;
+            }
         }
     }
 
@@ -128,12 +135,37 @@ impl<'a> Pen<'a> {
 
     /// Gives an allocation back on its own stream.
     pub fn free(&mut self, held: Held) {
-        let Held { slot, stream, .. } = held;
+        let stream = held.stream;
+        self.free_on(held, stream);
+    }
+
+    /// Gives an allocation back on a stream that may be another than its own.
+    pub fn free_on(&mut self, held: Held, stream: StreamId) {
+        let slot = held.slot;
         self.write(Event::Free {
             slot,
             stream,
             deferred: false,
         });
+        self.spare.push(slot);
+    }
+
+    /// Gives an allocation back on its own stream while another may still use it; nothing
+    /// may reuse it before [`complete`](Self::complete).
+    pub fn defer(&mut self, held: Held) -> Deferred {
+        let Held { slot, stream, .. } = held;
+        self.write(Event::Free {
+            slot,
+            stream,
+            deferred: true,
+        });
+        Deferred(slot)
+    }
+
+    /// Nothing uses the allocation any more.
+    pub fn complete(&mut self, deferred: Deferred) {
+        let Deferred(slot) = deferred;
+        self.write(Event::Complete { slot });
         self.spare.push(slot);
     }
 

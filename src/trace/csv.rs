@@ -7,7 +7,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use write::write;
+pub use write::{CsvWriter, write};
 
 use std::io::BufRead;
 

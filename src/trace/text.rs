@@ -49,6 +49,11 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// As [`new`](Self::new), where `line` lines were read before.
+    pub fn after(input: &'a mut dyn BufRead, file: &'a str, line: u64) -> Self {
+        Lines { input, file, line }
+    }
+
     /// Puts the next line into `text`, without its end; false after the last one.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub struct Convert {
 
 /// The formats that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub enum Format {
     /// Native text: event,id,bytes,...
     Csv,
     /// Native binary: compact and checksummed
@@ -58,7 +58,7 @@ enum Format {
 
 impl Format {
     /// The format that a name tells, its compression left aside.
-    fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let name = name.strip_suffix(".zst").unwrap_or(name);

@@ -17,34 +17,88 @@ use super::{COLUMNS, INITIAL_ENDS};
 /// # Errors
 /// What `out` says.
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(bytes) = trace.capacity_bytes {
-        writeln!(out, "# capacity {bytes}")?;
-    }
-    if trace.device != 0 {
-        writeln!(out, "# device {}", trace.device)?;
-    }
-    writeln!(out, "{COLUMNS}")?;
-    let ordinal = Ids::Ordinal;
     let ids = if names_are_clear(trace) {
         &trace.ids
     } else {
-        &ordinal
+        &Ids::Ordinal
     };
-    let mut names = Names::new(trace, ids);
+    let mut writer = CsvWriter::with_ids(out, trace, ids, trace.has_times())?;
     for (at, event) in trace.events.iter().enumerate() {
-        if at == trace.initial_events && at > 0 {
-            writeln!(out, "# {INITIAL_ENDS}")?;
-        }
-        let mut cells = cells(trace, event, &mut names);
-        if trace.has_times() {
-            cells.time = trace.time_ns(at).to_string();
-        }
-        cells.write(out)?;
+        writer.push(event, trace.time_ns(at))?;
     }
-    if trace.initial_events == trace.events.len() && trace.initial_events > 0 {
-        writeln!(out, "# {INITIAL_ENDS}")?;
+    if trace.initial_events == trace.events.len() {
+        writer.initial_ends()?;
     }
     Ok(())
+}
+
+/// Writes a trace event by event, for generators that never hold one whole.
+pub struct CsvWriter<'a> {
+    out: &'a mut dyn Write,
+    trace: &'a Trace,
+    names: Names<'a>,
+    timed: bool,
+    events: usize,
+}
+
+impl<'a> CsvWriter<'a> {
+    /// Begins a trace whose allocations are named by their numbers. All of `trace` is
+    /// asked but its events: also what only its end tells, slots and tags.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn new(out: &'a mut dyn Write, trace: &'a Trace, timed: bool) -> io::Result<Self> {
+        Self::with_ids(out, trace, &Ids::Ordinal, timed)
+    }
+
+    fn with_ids(
+        out: &'a mut dyn Write,
+        trace: &'a Trace,
+        ids: &'a Ids,
+        timed: bool,
+    ) -> io::Result<Self> {
+        if let Some(bytes) = trace.capacity_bytes {
+            writeln!(out, "# capacity {bytes}")?;
+        }
+        if trace.device != 0 {
+            writeln!(out, "# device {}", trace.device)?;
+        }
+        writeln!(out, "{COLUMNS}")?;
+        Ok(CsvWriter {
+            out,
+            trace,
+            names: Names::new(trace, ids),
+            timed,
+            events: 0,
+        })
+    }
+
+    /// Adds an event; `time_ns` is left out where the trace has no times.
+    ///
+    /// # Errors
+    /// What the file says.
+    ///
+    /// # Panics
+    /// At an event that names what the trace's tables do not hold.
+    pub fn push(&mut self, event: &Event, time_ns: u64) -> io::Result<()> {
+        if self.events == self.trace.initial_events {
+            self.initial_ends()?;
+        }
+        self.events += 1;
+        let mut cells = cells(self.trace, event, &mut self.names);
+        if self.timed {
+            cells.time = time_ns.to_string();
+        }
+        cells.write(self.out)
+    }
+
+    /// Says that what came before rebuilds the start; nothing where nothing does.
+    fn initial_ends(&mut self) -> io::Result<()> {
+        if self.events > 0 {
+            writeln!(self.out, "# {INITIAL_ENDS}")?;
+        }
+        Ok(())
+    }
 }
 
 /// One row before it is written.

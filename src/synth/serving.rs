@@ -1,0 +1,279 @@
+//! Inference serving of a large language model: requests arrive, wait for admission, and
+//! each keeps keys and values of its tokens until it has been answered.
+//!
+//! Sources: Yu et al., Orca, OSDI 2022 (a batch is put together anew for every iteration);
+//! Kwon et al., PagedAttention, SOSP 2023 (keys and values in blocks, preemption of the
+//! last admitted, whole reservations as what they replace); Qin et al., Mooncake, FAST 2025
+//! (prompts that begin alike share blocks); Patel et al., Splitwise, ISCA 2024 (arrivals).
+//!
+//! An iteration: waiting requests are admitted in their order while the budget holds; the
+//! prompts of the new ones and one token of each of the others are computed, in workspace
+//! that goes at the end; every request grows by one token; those that are answered give
+//! their memory back. Where growth passes the budget, the last admitted is put back to wait
+//! and later computes its tokens again.
+
+mod arrivals;
+mod cache;
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::Family;
+use super::pen::{Pen, Stage};
+use crate::units::{serde_bytes, serde_nanos};
+use arrivals::{Arrivals, Job};
+use cache::{Cache, Kv};
+
+/// How the keys and values of a request lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Room for `longest_tokens` from the start.
+    Reserve,
+    /// Exactly what there is: each token is appended by a copy into a larger tensor.
+    Concat,
+    /// Blocks of `block_tokens`.
+    Blocks,
+    /// Blocks, and whole blocks of prompts that begin alike are held once; those that
+    /// nobody uses stay until room is needed, the longest unused goes first.
+    Shared,
+}
+
+/// Parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// All weights together.
+    #[serde(with = "serde_bytes")]
+    pub weights_bytes: u64,
+    /// In how many equal requests the weights are loaded.
+    pub weight_tensors: u64,
+    /// Keys and values of one token, over all layers.
+    #[serde(with = "serde_bytes")]
+    pub kv_token_bytes: u64,
+    /// How they lie in memory.
+    pub layout: Layout,
+    /// Tokens of a block.
+    pub block_tokens: u64,
+    /// In how many tensors a reservation or a concatenation lies: 1, or 2 a layer.
+    pub kv_tensors: u64,
+    /// Prompt and answer are cut to this many tokens together.
+    pub longest_tokens: u64,
+    /// What all keys and values may take; who does not fit waits.
+    #[serde(with = "serde_bytes")]
+    pub budget_bytes: u64,
+    /// How many requests are answered at once.
+    pub running_most: u64,
+    /// Prompt tokens of one iteration; a longer prompt has one to itself.
+    pub batch_tokens: u64,
+    /// Workspace of an iteration, for each token that it computes.
+    #[serde(with = "serde_bytes")]
+    pub workspace_token_bytes: u64,
+    /// The logits of a request: one row of the vocabulary.
+    #[serde(with = "serde_bytes")]
+    pub logits_bytes: u64,
+    /// How long an iteration takes.
+    #[serde(with = "serde_nanos")]
+    pub iteration: u64,
+    /// How much longer for each prompt token.
+    #[serde(with = "serde_nanos")]
+    pub prompt_token: u64,
+    /// Where the requests come from.
+    pub arrivals: Arrivals,
+}
+
+impl Family for Spec {
+    fn stage(&self) -> Stage {
+        Stage::default()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, value) in [
+            ("weight_tensors", self.weight_tensors),
+            ("kv_token_bytes", self.kv_token_bytes),
+            ("block_tokens", self.block_tokens),
+            ("kv_tensors", self.kv_tensors),
+            ("running_most", self.running_most),
+            ("iteration", self.iteration),
+        ] {
+            if value == 0 {
+                return Err(format!("{key} = 0: expected 1 or more"));
+            }
+        }
+        if self.longest_tokens < 2 || self.longest_tokens > 1 << 30 {
+            return Err(
+                "longest_tokens: a prompt and an answer have 2 tokens or more, and at most 2^30"
+                    .into(),
+            );
+        }
+        if !self.weights_bytes.is_multiple_of(self.weight_tensors) {
+            return Err("weights_bytes is no multiple of weight_tensors".into());
+        }
+        if !self.kv_token_bytes.is_multiple_of(self.kv_tensors) {
+            return Err("kv_token_bytes is no multiple of kv_tensors".into());
+        }
+        if self.layout == Layout::Shared
+            && !super::requests::HASH_TOKENS.is_multiple_of(self.block_tokens)
+        {
+            return Err("block_tokens must divide 512, the tokens of a hash, to share".into());
+        }
+        let tokens = self.longest_tokens.next_multiple_of(self.block_tokens);
+        if tokens
+            .checked_mul(self.kv_token_bytes)
+            .is_none_or(|bytes| bytes > self.budget_bytes)
+        {
+            return Err(format!(
+                "budget_bytes holds less than one request of {} tokens: it would wait for ever",
+                self.longest_tokens
+            ));
+        }
+        self.arrivals.check()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.arrivals.ready()
+    }
+
+    fn play(&self, seed: u64, pen: &mut Pen<'_>) {
+        let tag = pen.tag("weights");
+        let bytes = self.weights_bytes / self.weight_tensors;
+        let weights = (0..self.weight_tensors).map(|_| pen.alloc(bytes, 0, tag));
+        let weights: Vec<_> = weights.collect();
+        let mut engine = Engine {
+            spec: self,
+            cache: Cache::new(self, pen),
+            tags: [pen.tag("workspace"), pen.tag("logits")],
+            running: Vec::new(),
+            preempted: VecDeque::new(),
+            arrivals: self.arrivals.jobs(seed, self.longest_tokens),
+            next: None,
+        };
+        engine.run(pen);
+        engine.cache.end(pen);
+        for tensor in weights {
+            pen.free(tensor);
+        }
+    }
+}
+
+/// A request that is being answered.
+struct Running {
+    job: Job,
+    kv: Kv,
+    left: u64,
+}
+
+/// The scheduler.
+struct Engine<'a> {
+    spec: &'a Spec,
+    cache: Cache<'a>,
+    tags: [u32; 2],
+    /// In the order of their admission.
+    running: Vec<Running>,
+    preempted: VecDeque<Job>,
+    arrivals: Box<dyn Iterator<Item = Job>>,
+    /// The first that waits, or that is to come: they are admitted in order, so that the
+    /// others need not be read yet.
+    next: Option<Job>,
+}
+
+impl Engine<'_> {
+    fn run(&mut self, pen: &mut Pen<'_>) {
+        while !pen.done() {
+            let before = self.running.len() as u64;
+            let prompt_tokens = self.admit(pen);
+            if self.running.is_empty() {
+                match &self.next {
+                    Some(job) => pen.at(job.arrival_ns),
+                    None => return,
+                }
+                continue;
+            }
+            let [workspace, logits] = self.tags;
+            let tokens = (before + prompt_tokens).max(1);
+            let workspace = pen.alloc(
+                tokens * self.spec.workspace_token_bytes.max(1),
+                0,
+                workspace,
+            );
+            let rows = self.running.len() as u64;
+            let logits = pen.alloc(rows * self.spec.logits_bytes.max(1), 0, logits);
+            self.grow(pen);
+            let lasts_ns = prompt_tokens.saturating_mul(self.spec.prompt_token);
+            pen.wait_ns(self.spec.iteration.saturating_add(lasts_ns));
+            pen.free(workspace);
+            pen.free(logits);
+            self.retire(pen);
+        }
+    }
+
+    /// Admits what waits, in its order, and answers how many prompt tokens that computes.
+    fn admit(&mut self, pen: &mut Pen<'_>) -> u64 {
+        let mut computed = 0;
+        while (self.running.len() as u64) < self.spec.running_most {
+            let Some(job) = self.waiting(pen.now_ns()) else {
+                break;
+            };
+            let fits = computed == 0 || computed + job.prompt_tokens <= self.spec.batch_tokens;
+            let kv = if fits {
+                self.cache.admit(&job, pen)
+            } else {
+                None
+            };
+            let Some(kv) = kv else {
+                self.preempted.push_front(job);
+                break;
+            };
+            computed += job.prompt_tokens - kv.shared_tokens;
+            let left = job.output_tokens;
+            self.running.push(Running { job, kv, left });
+        }
+        computed
+    }
+
+    /// The first that waits.
+    fn waiting(&mut self, now_ns: u64) -> Option<Job> {
+        if let Some(job) = self.preempted.pop_front() {
+            return Some(job);
+        }
+        if self.next.is_none() {
+            self.next = self.arrivals.next();
+        }
+        self.next.take_if(|job| job.arrival_ns <= now_ns)
+    }
+
+    /// One token more for everyone, the first admitted first.
+    fn grow(&mut self, pen: &mut Pen<'_>) {
+        let mut at = 0;
+        while at < self.running.len() {
+            if self.cache.grow(&mut self.running[at].kv, pen) {
+                self.running[at].left -= 1;
+                at += 1;
+                continue;
+            }
+            let victim = self.running.pop().expect("it holds the one that grows");
+            let mut job = victim.job;
+            job.prompt_tokens = victim.kv.tokens;
+            job.output_tokens = victim.left;
+            self.cache.give_back(victim.kv, pen);
+            self.preempted.push_front(job);
+        }
+    }
+
+    /// Those that are answered leave.
+    fn retire(&mut self, pen: &mut Pen<'_>) {
+        let mut at = 0;
+        while at < self.running.len() {
+            if self.running[at].left > 0 {
+                at += 1;
+                continue;
+            }
+            let done = self.running.remove(at);
+            self.cache.give_back(done.kv, pen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
