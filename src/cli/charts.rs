@@ -1,14 +1,13 @@
 //! Charts of what cells saw.
 
-use crate::experiment::fit::Fit;
 use crate::experiment::{Ended, Scene, Seen};
 use crate::observe::map::When;
 use crate::observe::timeline::{Bucket, Range, Timeline};
 use crate::observe::warnings::{FRAGMENTATION_PPM, SUCCESS_PPM};
 use crate::observe::{AddressMap, RequestSizes};
 use crate::plot::{
-    self, Axis, BarChart, BarColumn, BarRow, Chart, Colouring, Guide, LineChart, Outcome, Point,
-    Rect, Segment, Series, Shape, SizeBin, SizeHistogram, Unit, size_classes,
+    self, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment,
+    Series, Shape, SizeBin, SizeHistogram, Unit, size_classes,
 };
 use crate::trace::{Event, Trace};
 use crate::units::format_bytes;
@@ -131,36 +130,6 @@ pub fn outcomes(scene: &Scene, cells: &[&Ended]) -> Chart {
         &outcomes,
         WARN_SUCCESS,
     ))
-}
-
-/// The smallest capacity of each policy, against the bound.
-pub fn fits(scene: &Scene, fits: &[Fit]) -> Chart {
-    let bound = Guide {
-        value: scene.bound_bytes as f64,
-        label: "lower bound".into(),
-    };
-    let column = |label: &str, unit, guide| BarColumn {
-        label: label.into(),
-        unit,
-        end: None,
-        guide,
-    };
-    let row = |fit: &Fit| BarRow {
-        name: fit.policy.clone(),
-        values: vec![
-            fit.fit_bytes.map(|bytes| bytes as f64),
-            fit.fit_to_bound_ppm.map(|ppm| ppm as f64 / 1e6),
-        ],
-    };
-    Chart::Bars(BarChart {
-        title: "Smallest capacity that serves everything".into(),
-        subtitle: format!("{}, card {}", scene.trace.name, scene.device.name),
-        columns: vec![
-            column("capacity", Unit::Bytes, Some(bound)),
-            column("in lower bounds", Unit::Number, None),
-        ],
-        rows: fits.iter().map(row).collect(),
-    })
 }
 
 /// Which addresses were in use when, under one policy.

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::CliError;
 use super::args::{DEFAULT_CARD, JobsArgs, OpenArgs, parse_card};
-use super::charts;
 use super::compare::choose;
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading, counted};
@@ -19,6 +18,7 @@ use super::progress::Progress;
 use super::table::{Cell, Column, Mark, Table};
 use crate::experiment::fit::{self, Fit as Found};
 use crate::experiment::{RecordError, Scene, Wanted};
+use crate::plot::{BarChart, BarColumn, BarRow, Chart, Guide, Unit};
 use crate::policy::{Chosen, Registry};
 use crate::space::Device;
 use crate::trace::Event;
@@ -252,7 +252,37 @@ fn caution(fit: &Found) -> Option<String> {
 fn write(folder: &Folder, scene: &Scene, fits: &[Found]) -> Result<(), CliError> {
     folder.file("fit.csv", |out| csv(scene, fits, out))?;
     folder.json("fit.json", &fits)?;
-    folder.chart("fit", &charts::fits(scene, fits))
+    folder.chart("fit", &chart(scene, fits))
+}
+
+/// The smallest capacity of each policy, against the bound.
+fn chart(scene: &Scene, fits: &[Found]) -> Chart {
+    let bound = Guide {
+        value: scene.bound_bytes as f64,
+        label: "lower bound".into(),
+    };
+    let column = |label: &str, unit, guide| BarColumn {
+        label: label.into(),
+        unit,
+        end: None,
+        guide,
+    };
+    let row = |fit: &Found| BarRow {
+        name: fit.policy.clone(),
+        values: vec![
+            fit.fit_bytes.map(|bytes| bytes as f64),
+            fit.fit_to_bound_ppm.map(|ppm| ppm as f64 / 1e6),
+        ],
+    };
+    Chart::Bars(BarChart {
+        title: "Smallest capacity that serves everything".into(),
+        subtitle: format!("{}, card {}", scene.trace.name, scene.device.name),
+        columns: vec![
+            column("capacity", Unit::Bytes, Some(bound)),
+            column("in lower bounds", Unit::Number, None),
+        ],
+        rows: fits.iter().map(row).collect(),
+    })
 }
 
 fn csv(scene: &Scene, fits: &[Found], out: &mut dyn Write) -> io::Result<()> {
