@@ -3,10 +3,17 @@
 //! A run is a function of (parameters, seed): the same bytes on every machine. A family
 //! writes event by event, so that a trace may be longer than memory.
 
-mod churn;
+pub mod churn;
 pub mod dice;
+pub mod dues;
+pub mod fit;
+pub mod fitted;
 pub mod fixed;
+pub mod law;
 pub mod pen;
+pub mod phase_change;
+pub mod robson;
+pub mod service;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +42,14 @@ pub trait Family {
 pub enum Spec {
     /// Random sizes, random lifetimes.
     Churn(churn::Spec),
+    /// What a recording asked for.
+    Fitted(fitted::Spec),
+    /// The mix of sizes and the live set change.
+    PhaseChange(phase_change::Spec),
+    /// Adversaries against first fit and best fit.
+    Robson(robson::Spec),
+    /// A service that runs for months.
+    Service(service::Spec),
 }
 
 impl Spec {
@@ -43,6 +58,10 @@ impl Spec {
     pub fn family(&self) -> &dyn Family {
         match self {
             Spec::Churn(spec) => spec,
+            Spec::Fitted(spec) => spec,
+            Spec::PhaseChange(spec) => spec,
+            Spec::Robson(spec) => spec,
+            Spec::Service(spec) => spec,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `vramlab trace`: what a trace is, whether it is sound, and in another format.
 
 mod convert;
+mod fit_workload;
+mod scale;
 mod stats;
 
 use std::path::PathBuf;
@@ -23,6 +25,8 @@ pub enum Trace {
     /// Whether a trace keeps the rules: exit code 3 where it does not
     Check(Check),
     Convert(convert::Convert),
+    SynthFrom(fit_workload::SynthFrom),
+    Scale(scale::Scale),
 }
 
 /// Prints a trace's report and statistics.
@@ -58,6 +62,8 @@ impl Trace {
             Trace::Info(info) => info.run(output),
             Trace::Check(check) => check.run(output),
             Trace::Convert(convert) => convert.run(registry, output),
+            Trace::SynthFrom(synth) => synth.run(output),
+            Trace::Scale(scale) => scale.run(output),
         }
     }
 }

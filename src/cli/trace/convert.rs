@@ -45,7 +45,7 @@ pub struct Convert {
 
 /// The formats that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub enum Format {
     /// Native text: event,id,bytes,...
     Csv,
     /// Native binary: compact and checksummed
@@ -58,7 +58,7 @@ enum Format {
 
 impl Format {
     /// The format that a name tells, its compression left aside.
-    fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let name = name.strip_suffix(".zst").unwrap_or(name);
@@ -81,7 +81,7 @@ impl Convert {
                 "end it in .csv, .vlt or .pickle (with .gz or .zst), or say --to csv|vlt|minimalloc|pickle",
             ));
         };
-        let trace = self.only_trace()?;
+        let trace = load::only(&self.trace, &self.open)?;
         let (name, events) = (trace.name.clone(), trace.events.len() as u64);
         let notes = self.write(trace, format, registry, output)?;
         let told = format!(
@@ -107,19 +107,6 @@ impl Convert {
             ));
         }
         Ok(())
-    }
-
-    fn only_trace(&self) -> Result<Trace, CliError> {
-        let mut traces = load::open(&self.trace, &self.open)?;
-        if traces.len() > 1 {
-            return Err(CliError::usage(
-                format!("{} holds several devices", self.trace.display()),
-                "choose one with --device N; a file holds one trace",
-            ));
-        }
-        traces
-            .pop()
-            .ok_or_else(|| CliError::usage(format!("{} holds no trace", self.trace.display()), ""))
     }
 
     /// Writes the trace; answers what the format could not hold.
