@@ -21,10 +21,9 @@ use super::fitted::{Kind, Spec, Window};
 use super::law::{Lives, Sizes};
 use crate::trace::{Event, StreamId, Trace};
 
-/// Windows of a fit, all phases together, where nothing else is asked for.
-pub const WINDOWS: u64 = 96;
-/// A window of fewer requests tells nothing of a distribution.
-const LEAST_REQUESTS: usize = 16;
+/// Requests of a window where nothing else is asked for: a step of training has a
+/// thousand or more, and its peak is as sharp as the windows around it are short.
+pub const WINDOW_REQUESTS: u64 = 64;
 /// From so many requests on, a size is kept exactly.
 const OWN_CLASS: u64 = 4;
 /// Steps of a table of quantiles.
@@ -95,11 +94,12 @@ impl Read {
     }
 }
 
-/// A workload that asks as the trace did, in `windows` windows or a few more.
+/// A workload that asks as the trace did, in windows of at most `window` requests (0 is
+/// taken as 1).
 ///
 /// # Errors
 /// A trace without requests.
-pub fn fitted(trace: &Trace, windows: u64) -> Result<Workload, FitError> {
+pub fn fitted(trace: &Trace, window: u64) -> Result<Workload, FitError> {
     let read = requests_of(trace)?;
     let asked = &read.asked;
     let phases = if read.marks.is_empty() {
@@ -110,8 +110,7 @@ pub fn fitted(trace: &Trace, windows: u64) -> Result<Workload, FitError> {
     } else {
         read.marks
     };
-    let longest = (asked.len() as u64).div_ceil(windows.max(1));
-    let longest = (longest as usize).max(LEAST_REQUESTS);
+    let longest = usize::try_from(window.max(1)).unwrap_or(usize::MAX);
     let classes = Classes::of(asked);
     let mut labels: Vec<String> = Vec::new();
     let mut made = Vec::new();
@@ -237,7 +236,7 @@ fn cut(
 /// class of lifetimes, with the ranges that occur.
 fn kinds(asked: &[Asked], classes: &Classes) -> Vec<Kind> {
     let mut kinds: BTreeMap<(StreamId, u64, u64), Kind> = BTreeMap::new();
-    for asked in asked {
+    for (place, asked) in (0..).zip(asked) {
         let class = (
             asked.stream,
             classes.of_size(asked.bytes),
@@ -250,12 +249,15 @@ fn kinds(asked: &[Asked], classes: &Classes) -> Vec<Kind> {
             largest_bytes: asked.bytes,
             shortest: asked.life,
             longest: asked.life,
+            first: place,
+            last: place,
         });
         kind.count += 1;
         kind.smallest_bytes = kind.smallest_bytes.min(asked.bytes);
         kind.largest_bytes = kind.largest_bytes.max(asked.bytes);
         kind.shortest = kind.shortest.min(asked.life);
         kind.longest = kind.longest.max(asked.life);
+        kind.last = place;
     }
     kinds.into_values().collect()
 }

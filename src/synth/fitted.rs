@@ -7,8 +7,9 @@
 //!
 //! A pass goes through the windows of the recording in order. A window deals its cards:
 //! so many requests of each kind, a kind being a narrow range of sizes with a narrow range
-//! of lifetimes. The seed decides the order of the cards, and size and lifetime within the
-//! kind. At the end of a pass everything is given back, and the next pass begins.
+//! of lifetimes, between its first and its last place in the window. The seed decides the
+//! places (the cards of a kind are spread evenly, each anywhere in its share of the range),
+//! and size and lifetime within the kind. At the end of a pass everything is given back, and the next pass begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,9 +44,9 @@ pub struct Window {
     pub kinds: Vec<Kind>,
 }
 
-/// Requests that are alike; in TOML a row of six numbers in this order.
+/// Requests that are alike; in TOML a row of eight numbers in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(from = "[u64; 6]", into = "[u64; 6]")]
+#[serde(from = "[u64; 8]", into = "[u64; 8]")]
 pub struct Kind {
     /// How many there are in the window.
     pub count: u64,
@@ -60,10 +61,14 @@ pub struct Kind {
     pub shortest: u64,
     /// The longest lifetime.
     pub longest: u64,
+    /// Its first place in the window, from 0.
+    pub first: u64,
+    /// Its last place in the window.
+    pub last: u64,
 }
 
-impl From<[u64; 6]> for Kind {
-    fn from(row: [u64; 6]) -> Self {
+impl From<[u64; 8]> for Kind {
+    fn from(row: [u64; 8]) -> Self {
         let [
             count,
             stream,
@@ -71,6 +76,8 @@ impl From<[u64; 6]> for Kind {
             largest_bytes,
             shortest,
             longest,
+            first,
+            last,
         ] = row;
         Kind {
             count,
@@ -79,11 +86,13 @@ impl From<[u64; 6]> for Kind {
             largest_bytes,
             shortest,
             longest,
+            first,
+            last,
         }
     }
 }
 
-impl From<Kind> for [u64; 6] {
+impl From<Kind> for [u64; 8] {
     fn from(kind: Kind) -> Self {
         [
             kind.count,
@@ -92,12 +101,16 @@ impl From<Kind> for [u64; 6] {
             kind.largest_bytes,
             kind.shortest,
             kind.longest,
+            kind.first,
+            kind.last,
         ]
     }
 }
 
 /// A window never deals more cards: they are held while it lasts.
 const MOST_CARDS: u64 = 1 << 24;
+/// Parts of a place, as bits.
+const PLACE_BITS: u32 = 24;
 
 impl Family for Spec {
     fn stage(&self) -> Stage {
@@ -127,9 +140,10 @@ impl Family for Spec {
                 }
                 let sizes = kind.smallest_bytes <= kind.largest_bytes;
                 let both_zero = kind.smallest_bytes == 0 && kind.largest_bytes > 0;
-                if !sizes || both_zero || kind.shortest > kind.longest {
+                let ordered = kind.shortest <= kind.longest && kind.first <= kind.last;
+                if !sizes || both_zero || !ordered || kind.last > MOST_CARDS {
                     return told(
-                        "a kind's ranges are [count, stream, smallest, largest, shortest, longest]",
+                        "a kind is [count, stream, smallest, largest, shortest, longest, first, last]",
                     );
                 }
             }
@@ -175,17 +189,21 @@ impl Family for Spec {
     }
 }
 
-/// The cards of a window in an order of the dice (Fisher and Yates).
+/// The cards of a window in the order of their places; of equal places the dice decide.
 fn dealt<'w>(window: &'w Window, dice: &mut Dice) -> Vec<&'w Kind> {
-    let kinds = window.kinds.iter();
-    let mut cards: Vec<&Kind> = kinds
-        .flat_map(|kind| std::iter::repeat_n(kind, kind.count as usize))
-        .collect();
-    for last in (1..cards.len()).rev() {
-        let other = dice.below(last as u64 + 1) as usize;
-        cards.swap(last, other);
+    let mut cards = Vec::new();
+    for kind in &window.kinds {
+        // In parts of a place, so that a share of a short range is a range too.
+        let range = (kind.last - kind.first + 1) << PLACE_BITS;
+        for card in 0..kind.count {
+            let from = u128::from(range) * u128::from(card) / u128::from(kind.count);
+            let to = u128::from(range) * u128::from(card + 1) / u128::from(kind.count);
+            let within = dice.between(from as u64, (to as u64 - 1).max(from as u64));
+            cards.push(((kind.first << PLACE_BITS) + within, kind));
+        }
     }
-    cards
+    cards.sort_by_key(|(place, _)| *place);
+    cards.into_iter().map(|(_, kind)| kind).collect()
 }
 
 /// A size of the kind, in bytes.

@@ -86,10 +86,12 @@ impl Family for Spec {
             return Err("unit_bytes = 0: expected at least 1".into());
         }
         let largest = self.largest_bytes / self.unit_bytes;
-        if !largest.is_power_of_two() || self.largest_bytes % self.unit_bytes != 0 {
+        if !largest.is_power_of_two() || !self.largest_bytes.is_multiple_of(self.unit_bytes) {
             return Err("largest_bytes must be unit_bytes times a power of two".into());
         }
-        if self.live_bytes < self.largest_bytes || self.live_bytes % self.largest_bytes != 0 {
+        if self.live_bytes < self.largest_bytes
+            || !self.live_bytes.is_multiple_of(self.largest_bytes)
+        {
             return Err("live_bytes must be a multiple of largest_bytes".into());
         }
         Ok(())

@@ -54,13 +54,24 @@ impl FromStr for Ratio {
             (digits(&format!("{whole}{part}")), power)
         };
         match (numerator, denominator) {
-            (Some(numerator @ 1..), Some(denominator @ 1..)) => Ok(Ratio {
-                numerator,
-                denominator,
-            }),
+            (Some(above @ 1..), Some(below @ 1..)) => {
+                let common = common_divisor(above, below);
+                Ok(Ratio {
+                    numerator: above / common,
+                    denominator: below / common,
+                })
+            }
             _ => Err(fail()),
         }
     }
+}
+
+/// The greatest common divisor (Euclid).
+fn common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        return one;
+    }
+    common_divisor(other, one % other)
 }
 
 /// What is made larger, and which requests.
@@ -337,9 +348,11 @@ mod tests {
     fn factors_are_read_exactly_and_sizes_rounded_down() {
         for text in ["1.5", "3/2", "1.50", "15/10"] {
             let ratio: Ratio = text.parse().expect("a factor");
+            assert_eq!(ratio, "3/2".parse().expect("a factor"), "{text}");
             assert_eq!(ratio.of(5), Some(7), "{text}");
             assert_eq!(ratio.of(0), Some(0));
         }
+        assert_eq!("1.0".parse(), Ok(Ratio::ONE));
         let third: Ratio = "1/3".parse().expect("a factor");
         assert_eq!(third.of(1), Some(1));
         assert_eq!(third.of(u64::MAX), Some(u64::MAX / 3));

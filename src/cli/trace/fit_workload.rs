@@ -30,9 +30,10 @@ pub struct SynthFrom {
     #[arg(long = "as", value_name = "FAMILY", default_value = "fitted")]
     family: Family,
 
-    /// Stretches that the recording is cut into: more keep its shape better
-    #[arg(long, value_name = "N", default_value_t = fit::WINDOWS, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    windows: u64,
+    /// Requests of a window, within which order is left to the seed: fewer keep the shape
+    /// of the recording better, more leave more to chance
+    #[arg(long, value_name = "N", default_value_t = fit::WINDOW_REQUESTS, value_parser = clap::value_parser!(u64).range(1..))]
+    window: u64,
 
     #[command(flatten)]
     open: OpenArgs,
@@ -52,7 +53,7 @@ impl SynthFrom {
     pub fn run(self, output: &mut Output) -> Result<(), CliError> {
         let trace = load::only(&self.trace, &self.open)?;
         let fitted = match self.family {
-            Family::Fitted => fit::fitted(&trace, self.windows),
+            Family::Fitted => fit::fitted(&trace, self.window),
             Family::Churn => fit::churn(&trace),
         };
         let workload = fitted.map_err(|error| {

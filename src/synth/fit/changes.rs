@@ -21,15 +21,15 @@ const PRUDENCE: u128 = 4;
 pub fn find(sizes: &[u64]) -> Vec<usize> {
     let steps = Steps::of(sizes);
     let mut found = Vec::new();
-    let mut open = vec![0..steps.count()];
-    while let Some(stretch) = open.pop() {
-        match steps.best_cut(stretch.clone()) {
+    let mut open = vec![(0, steps.count())];
+    while let Some((from, to)) = open.pop() {
+        match steps.best_cut(from..to) {
             // The later piece goes on the pile first, so that phases come in order.
             Some(cut) => {
-                open.push(cut..stretch.end);
-                open.push(stretch.start..cut);
+                open.push((cut, to));
+                open.push((from, cut));
             }
-            None => found.push(stretch.start * STEP),
+            None => found.push(from * STEP),
         }
     }
     found
