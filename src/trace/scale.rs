@@ -51,7 +51,7 @@ impl FromStr for Ratio {
         } else {
             let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
             let power = 10u64.checked_pow(part.len() as u32);
-            (digits(&format!("{whole}{part}")), power)
+            (digits(whole).and(digits(&format!("{whole}{part}"))), power)
         };
         match (numerator, denominator) {
             (Some(above @ 1..), Some(below @ 1..)) => {
