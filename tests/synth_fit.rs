@@ -102,7 +102,7 @@ fn a_fit_keeps_sizes_lifetimes_peaks_and_phases() {
             );
             assert!(apart(&shape.sizes, &fitted.sizes) <= 1, "{told}");
             assert!(apart(&shape.lives, &fitted.lives) <= 5, "{told}");
-            assert!(apart(&shape.byte_lives, &fitted.byte_lives) <= 40, "{told}");
+            assert!(apart(&shape.byte_lives, &fitted.byte_lives) <= 60, "{told}");
             // Of multi-stream a dozen tensors are live, each for a few requests.
             let most = if name == "multi-stream" { 1250 } else { 1100 };
             assert!((900..=most).contains(&(peak * 1000 / peak_bytes)), "{told}");
