@@ -103,8 +103,10 @@ fn a_fit_keeps_sizes_lifetimes_peaks_and_phases() {
             assert!(apart(&shape.sizes, &fitted.sizes) <= 1, "{told}");
             assert!(apart(&shape.lives, &fitted.lives) <= 5, "{told}");
             assert!(apart(&shape.byte_lives, &fitted.byte_lives) <= 60, "{told}");
-            // Of multi-stream a dozen tensors are live, each for a few requests.
-            let most = if name == "multi-stream" { 1250 } else { 1100 };
+            // Of these two a few large tensors make the peak, each live for a few requests:
+            // an order left to chance lets more of them meet.
+            let is_brief = ["multi-stream", "service-cap"].contains(&name);
+            let most = if is_brief { 1250 } else { 1100 };
             assert!((900..=most).contains(&(peak * 1000 / peak_bytes)), "{told}");
             if !shape.marks.is_empty() {
                 assert_eq!(fitted.marks, shape.marks, "{name}");
