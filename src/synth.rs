@@ -3,10 +3,14 @@
 //! A run is a function of (parameters, seed): the same bytes on every machine. A family
 //! writes event by event, so that a trace may be longer than memory.
 
-mod churn;
+pub mod churn;
 pub mod dice;
+pub mod dues;
 mod find;
+pub mod fit;
+pub mod fitted;
 pub mod fixed;
+pub mod law;
 pub mod pen;
 mod phases;
 mod pipeline;
@@ -15,6 +19,9 @@ mod serving;
 mod training;
 
 use std::ops::ControlFlow;
+pub mod phase_change;
+pub mod robson;
+pub mod service;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +66,14 @@ pub enum Spec {
     Serving(serving::Spec),
     /// Layers forward and backward, step by step.
     Training(training::Spec),
+    /// What a recording asked for.
+    Fitted(fitted::Spec),
+    /// The mix of sizes and the live set change.
+    PhaseChange(phase_change::Spec),
+    /// Adversaries against first fit and best fit.
+    Robson(robson::Spec),
+    /// A service that runs for months.
+    Service(service::Spec),
 }
 
 impl Spec {
@@ -71,6 +86,10 @@ impl Spec {
             Spec::Pipeline(_) => "pipeline",
             Spec::Serving(_) => "serving",
             Spec::Training(_) => "training",
+            Spec::Fitted(_) => "fitted",
+            Spec::PhaseChange(_) => "phase-change",
+            Spec::Robson(_) => "robson",
+            Spec::Service(_) => "service",
         }
     }
 
@@ -83,6 +102,10 @@ impl Spec {
             Spec::Pipeline(spec) => spec,
             Spec::Serving(spec) => spec,
             Spec::Training(spec) => spec,
+            Spec::Fitted(spec) => spec,
+            Spec::PhaseChange(spec) => spec,
+            Spec::Robson(spec) => spec,
+            Spec::Service(spec) => spec,
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod pytorch;
 pub mod random;
 pub mod rep;
 pub mod rmm;
+pub mod scale;
 pub mod snapshot;
 pub mod text;
 pub mod truth;

@@ -59,7 +59,10 @@ fn what_cannot_be_done_is_told() {
     for (arguments, part) in [
         (&["trace", "synth", "chum"][..], "did you mean 'churn'?"),
         (&["trace", "synth", "churn", "-o", "x.pickle"], "csv or vlt"),
-        (&["trace", "synth", "churn:live=0"], "live = 0"),
+        (
+            &["trace", "synth", "churn:lives.random-victim.live=0"],
+            "live = 0",
+        ),
         (&["trace", "synth"], "WORKLOAD"),
     ] {
         let (code, _, told) = vramlab(arguments);
@@ -85,7 +88,7 @@ fn the_list_and_a_file_to_copy() {
     );
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("churn.toml");
-    for shown in ["churn", "churn:live=7"] {
+    for shown in ["churn", "churn:lives.random-victim.live=7"] {
         let (_, text, _) = vramlab(&["trace", "synth", shown, "--show"]);
         std::fs::write(&path, text).expect("written");
         let from_file = Workload::find(&path.display().to_string()).expect("it reads itself");

@@ -61,7 +61,11 @@ impl CardArgs {
     }
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
+/// A size in bytes, for an argument.
+///
+/// # Errors
+/// As [`parse_bytes`].
+pub fn parse_size(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 

@@ -35,6 +35,22 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Vec<Trace>, CliEr
     Ok(traces)
 }
 
+/// Reads the one trace of a file.
+///
+/// # Errors
+/// As [`open`], or a file of several devices.
+pub fn only(path: &Path, open: &OpenArgs) -> Result<Trace, CliError> {
+    let mut traces = self::open(path, open)?;
+    if traces.len() > 1 {
+        return Err(CliError::usage(
+            format!("{} holds several devices", path.display()),
+            "choose one with --device N; a file holds one trace",
+        ));
+    }
+    let none = || CliError::usage(format!("{} holds no trace", path.display()), "");
+    traces.pop().ok_or_else(none)
+}
+
 /// Reads a file and puts each of its traces on the card.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! `vramlab trace`: what a trace is, whether it is sound, in another format, and made.
 
 mod convert;
+mod fit_workload;
+mod scale;
 mod stats;
 mod synth;
 
@@ -25,6 +27,8 @@ pub enum Trace {
     Check(Check),
     Convert(convert::Convert),
     Synth(synth::Synth),
+    SynthFrom(fit_workload::SynthFrom),
+    Scale(scale::Scale),
 }
 
 /// Prints a trace's report and statistics.
@@ -61,6 +65,8 @@ impl Trace {
             Trace::Check(check) => check.run(output),
             Trace::Convert(convert) => convert.run(registry, output),
             Trace::Synth(synth) => synth.run(output),
+            Trace::SynthFrom(synth) => synth.run(output),
+            Trace::Scale(scale) => scale.run(output),
         }
     }
 }

@@ -92,15 +92,20 @@ mod tests {
 
     #[test]
     fn keys_change_a_preset_and_wrong_ones_are_told() {
-        let found = Workload::find("churn:live=7,largest_bytes=1MiB,events=50").expect("fits");
+        let text =
+            "churn:lives.random-victim.live=7,sizes.log-uniform.largest_bytes=1MiB,events=50";
+        let found = Workload::find(text).expect("fits");
         assert_eq!(found.events, 50);
         let spec = serde_json::to_value(&found.workload).expect("plain data");
-        assert_eq!(spec["churn"]["live"], 7);
-        assert_eq!(spec["churn"]["largest_bytes"], "1MiB");
+        assert_eq!(spec["churn"]["lives"]["random-victim"]["live"], 7);
+        assert_eq!(
+            spec["churn"]["sizes"]["log-uniform"]["largest_bytes"],
+            "1MiB"
+        );
         for (text, part) in [
             ("churn:alive=7", "alive"),
-            ("churn:live=0", "live = 0"),
-            ("churn:live", "expected key=value"),
+            ("churn:lives.random-victim.live=0", "live = 0"),
+            ("churn:lives", "expected key=value"),
             ("chum", "did you mean 'churn'?"),
             ("nowhere.toml", "cannot read the file"),
         ] {

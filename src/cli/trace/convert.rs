@@ -81,7 +81,7 @@ impl Convert {
                 "end it in .csv, .vlt or .pickle (with .gz or .zst), or say --to csv|vlt|minimalloc|pickle",
             ));
         };
-        let trace = self.only_trace()?;
+        let trace = load::only(&self.trace, &self.open)?;
         let (name, events) = (trace.name.clone(), trace.events.len() as u64);
         let notes = self.write(trace, format, registry, output)?;
         let told = format!(
@@ -107,19 +107,6 @@ impl Convert {
             ));
         }
         Ok(())
-    }
-
-    fn only_trace(&self) -> Result<Trace, CliError> {
-        let mut traces = load::open(&self.trace, &self.open)?;
-        if traces.len() > 1 {
-            return Err(CliError::usage(
-                format!("{} holds several devices", self.trace.display()),
-                "choose one with --device N; a file holds one trace",
-            ));
-        }
-        traces
-            .pop()
-            .ok_or_else(|| CliError::usage(format!("{} holds no trace", self.trace.display()), ""))
     }
 
     /// Writes the trace; answers what the format could not hold.
