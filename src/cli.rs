@@ -11,10 +11,12 @@ mod error;
 mod fidelity;
 mod folder;
 mod load;
+mod merge;
 mod output;
 mod policy;
 mod progress;
 mod replay;
+mod run;
 mod shell;
 mod table;
 mod trace;
@@ -38,7 +40,8 @@ use crate::policy::Registry;
     propagate_version = true,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 ok, 1 internal, 2 usage, 3 bad input, 5 a policy broke a rule,\n\
-                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device."
+                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device,\n\
+                  130 interrupted."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -54,6 +57,8 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
+    Run(run::Run),
+    Merge(merge::Merge),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -92,6 +97,8 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
+        Command::Run(run) => run.run(registry, output),
+        Command::Merge(merge) => merge.run(output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),
