@@ -113,11 +113,7 @@ fn tell(
 }
 
 /// What is said of the rows: a table of medians over the seeds.
-fn report(
-    rows: &[CellRow],
-    manifest: &Manifest,
-    output: &mut Output,
-) -> Result<(), CliError> {
+fn report(rows: &[CellRow], manifest: &Manifest, output: &mut Output) -> Result<(), CliError> {
     let mut table = Table::new(vec![
         Column::words("policy", 0),
         Column::words("trace", 0),
