@@ -266,7 +266,7 @@ fn shards_join_to_the_files_of_one_run() {
 #[test]
 fn what_does_not_fit_is_told_with_its_place() {
     for (from, to, place, words) in [
-        ("seeds = 3", "sedes = 3", "6:1", "unknown field `sedes`"),
+        ("seeds = 3", "sedes = 3", "5:1", "unknown field `sedes`"),
         ("seeds = 3", "seeds = 0", "5:9", "no seed: no cell"),
         (
             "seeds = 3",
@@ -300,13 +300,18 @@ fn what_does_not_fit_is_told_with_its_place() {
         (
             "alignment = [\"256 B\", \"2 MiB\"]",
             "alignment = []",
-            "3:60",
+            "3:59",
             "`alignment` is empty",
         ),
-        ("alignment", "alignement", "3:35", "alignement"),
+        (
+            "alignment",
+            "alignement",
+            "3:47",
+            "unknown field `alignement`",
+        ),
         ("name = \"best-fit\", ", "", "3:26", "no key `name`"),
         ("\"churn\"", "\"chrun\"", "2:23", "did you mean 'churn'?"),
-        ("live", "life", "2:23", "life"),
+        ("live", "life", "2:47", "unknown field `life`"),
         (
             "baseline = \"first-fit\"",
             "baseline = \"buddy\"",

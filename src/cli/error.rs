@@ -203,7 +203,7 @@ impl CliError {
 
 impl From<FileError> for CliError {
     fn from(error: FileError) -> Self {
-        let text = NamedSource::new(&error.file, error.text.clone());
+        let text = NamedSource::new(&error.text.file, error.text.text.clone());
         CliError::Experiment {
             error: Box::new(error),
             source_code: Box::new(text.with_language("toml")),

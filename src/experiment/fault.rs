@@ -1,6 +1,7 @@
 //! What is wrong with an experiment file, and where.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The text of a file, kept for errors that are found later.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,11 +14,9 @@ pub struct Text {
 
 impl Text {
     /// An error at a span of the text.
-    pub fn fault(&self, span: Range<usize>, what: impl Into<String>) -> FileError {
+    pub fn fault(self: &Arc<Self>, span: Range<usize>, what: impl Into<String>) -> FileError {
         FileError {
-            place: self.place(span.start),
-            file: self.file.clone(),
-            text: self.text.clone(),
+            text: Arc::clone(self),
             span: Some(span),
             what: what.into(),
             help: String::new(),
@@ -25,36 +24,22 @@ impl Text {
     }
 
     /// An error of the file as a whole.
-    pub fn whole(&self, what: impl Into<String>) -> FileError {
+    pub fn whole(self: &Arc<Self>, what: impl Into<String>) -> FileError {
         FileError {
-            place: String::new(),
-            file: self.file.clone(),
-            text: self.text.clone(),
+            text: Arc::clone(self),
             span: None,
             what: what.into(),
             help: String::new(),
         }
     }
-
-    /// `:LINE:COLUMN`, both counted from 1.
-    fn place(&self, at: usize) -> String {
-        let before = &self.text[..at.min(self.text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|letter| *letter != '\n');
-        format!(":{line}:{}", column.count() + 1)
-    }
 }
 
 /// Why an experiment file cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{place}: {what}")]
+#[error("{}{}: {what}", text.file, self.place())]
 pub struct FileError {
-    /// The file as it was named.
-    pub file: String,
-    /// Its text.
-    pub text: String,
-    /// `:LINE:COLUMN`, or nothing.
-    place: String,
+    /// The file.
+    pub text: Arc<Text>,
     /// The bytes that are meant.
     pub span: Option<Range<usize>>,
     /// What is wrong.
@@ -69,5 +54,17 @@ impl FileError {
     pub fn or(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self
+    }
+
+    /// `:LINE:COLUMN`, both counted from 1; nothing where the whole file is meant.
+    fn place(&self) -> String {
+        let Some(span) = &self.span else {
+            return String::new();
+        };
+        let text = &self.text.text;
+        let before = &text[..span.start.min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|letter| *letter != '\n');
+        format!(":{line}:{}", column.count() + 1)
     }
 }

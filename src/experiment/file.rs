@@ -67,19 +67,22 @@ type List<T> = Spanned<Vec<Spanned<T>>>;
 /// # Errors
 /// A file that cannot be read, or the first thing in it that does not fit.
 pub fn read(path: &Path, registry: &Registry) -> Result<Experiment, FileError> {
-    let mut text = Text {
-        file: path.display().to_string(),
-        text: String::new(),
-    };
-    text.text = std::fs::read_to_string(path).map_err(|error| {
+    let file = path.display().to_string();
+    let read = std::fs::read_to_string(path);
+    let text = read.map_err(|error| {
+        let nothing = Arc::new(Text {
+            file: file.clone(),
+            text: String::new(),
+        });
         let help = "check the path; experiments/ of the project holds examples";
-        text.whole(format!("cannot read the file: {error}"))
+        nothing
+            .whole(format!("cannot read the file: {error}"))
             .or(help)
     })?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     Reader {
-        text: Arc::new(text),
+        text: Arc::new(Text { file, text }),
         folder,
         registry,
     }

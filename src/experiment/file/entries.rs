@@ -113,7 +113,8 @@ impl Reader<'_> {
             let (name, span) = self.name_of("name", whole, &mut entry)?;
             let base = self.preset(&name, &span)?;
             for choice in self.choices(&entry)? {
-                let workload = self.workload(&name, &base, &choice, &span)?;
+                let made = self.workload(&name, &base, &choice);
+                let workload = made.map_err(|what| self.blame(&entry, &span, what))?;
                 self.once(sources.iter().map(|it| &*it.name), &workload.name, &span)?;
                 sources.push(Source {
                     name: workload.name.clone(),
@@ -153,14 +154,7 @@ impl Reader<'_> {
     }
 
     /// A preset with some of its values chosen: `events` of the trace, the others of the family.
-    fn workload(
-        &self,
-        name: &str,
-        base: &Table,
-        choice: &Choice,
-        span: &Range<usize>,
-    ) -> Result<Workload, FileError> {
-        let fault = |what: String| self.fault(span.clone(), what);
+    fn workload(&self, name: &str, base: &Table, choice: &Choice) -> Result<Workload, String> {
         let mut table = base.clone();
         let mut label = trace_name(Path::new(name.trim_end_matches(".toml")));
         for (at, (key, value)) in choice.iter().enumerate() {
@@ -172,11 +166,21 @@ impl Reader<'_> {
             }
             let families = table.get_mut("workload").and_then(Value::as_table_mut);
             let family = families.and_then(|it| it.iter_mut().next()?.1.as_table_mut());
-            let family = family.ok_or_else(|| fault(format!("'{name}' has no family")))?;
+            let family = family.ok_or_else(|| format!("'{name}' has no family"))?;
             family.insert(key.clone(), value.clone());
         }
-        let text = toml::to_string(&table).map_err(|error| fault(error.to_string()))?;
-        Workload::from_toml(&label, &text).map_err(|error| fault(error.to_string()))
+        // A table tells what does not fit without lines of a text that nobody wrote.
+        let fits: Result<Workload, toml::de::Error> = table.clone().try_into();
+        fits.map_err(|error| format!("workload '{label}': {}", error.message()))?;
+        let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+        Workload::from_toml(&label, &text).map_err(|error| error.to_string())
+    }
+
+    /// An error of the key that its text names, else of the whole entry.
+    fn blame(&self, entry: &Entry, span: &Range<usize>, what: String) -> FileError {
+        let named = |key: &&Spanned<String>| what.contains(&format!("`{}`", key.get_ref()));
+        let key = entry.keys.iter().map(|(key, _)| key).find(named);
+        self.fault(key.map_or(span.clone(), Spanned::span), what)
     }
 
     pub(super) fn policies(&self, list: List<Entry>) -> Result<Vec<Chosen>, FileError> {
@@ -187,7 +191,7 @@ impl Reader<'_> {
             let (name, span) = self.name_of("name", whole, &mut entry)?;
             let find = |label: &str| {
                 let found = self.registry.find(label);
-                found.map_err(|error| self.fault(span.clone(), error.to_string()))
+                found.map_err(|error| self.blame(&entry, &span, error.to_string()))
             };
             let algorithm = find(&name)?.algorithm;
             for choice in self.choices(&entry)? {
