@@ -26,6 +26,7 @@ pub mod hybrid;
 pub mod index;
 pub mod limit;
 pub mod next_fit;
+pub mod offset_allocator;
 pub mod pytorch;
 pub mod registry;
 pub mod rmm;
@@ -34,6 +35,7 @@ pub mod spec;
 pub mod stream_first_fit;
 pub mod tlsf;
 pub mod uniform;
+pub mod vma;
 pub mod worst_fit;
 
 pub use registry::{Chosen, PolicyError, Registry};

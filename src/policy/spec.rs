@@ -7,8 +7,8 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform,
-    worst_fit,
+    first_fit, growing, hybrid, next_fit, offset_allocator, pytorch, size_class, stream_first_fit,
+    tlsf, uniform, vma, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -43,6 +43,10 @@ pub enum Spec {
     Buddy(buddy::Spec),
     /// Two-level segregated fit.
     Tlsf(tlsf::Spec),
+    /// Bins that round up.
+    OffsetAllocator(offset_allocator::Spec),
+    /// Vulkan's allocator.
+    Vma(vma::Spec),
     /// Moves the blocks of another policy together.
     Compaction(compaction::Spec),
     /// The driver itself.
@@ -95,6 +99,8 @@ impl Spec {
             }
             Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
+            Spec::OffsetAllocator(spec) => Box::new(offset_allocator::OffsetAllocator::new(spec)?),
+            Spec::Vma(spec) => Box::new(vma::Vma::new(spec.clone())),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(
                 spec.clone(),
                 inner(&spec.over)?,

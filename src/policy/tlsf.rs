@@ -26,7 +26,7 @@ use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
-/// Width of the lists below the first power of two that is divided, as a power of two.
+/// Width of TLSF's lists below the first power of two that is divided, as a power of two.
 const LINEAR_LOG2: u32 = 8;
 /// No block.
 const NONE: u32 = u32::MAX;
@@ -70,6 +70,10 @@ struct Top {
 #[derive(Debug)]
 struct Lists {
     sli: u32,
+    /// Width of the lists below the first power of two that is divided, as a power of two.
+    linear_log2: u32,
+    /// How many holes there are.
+    holes: u32,
     /// One bit a power of two: one of its lists holds a block.
     first: u64,
     /// One bit a list, a word for each power of two.
@@ -81,10 +85,12 @@ struct Lists {
 }
 
 impl Lists {
-    fn new(sli: u32) -> Self {
-        let rows = (u64::BITS - LINEAR_LOG2 - sli + 1) as usize;
+    fn new(sli: u32, linear_log2: u32) -> Self {
+        let rows = (u64::BITS - linear_log2 - sli + 1) as usize;
         Lists {
             sli,
+            linear_log2,
+            holes: 0,
             first: 0,
             second: vec![0; rows],
             heads: vec![NONE; rows << sli],
@@ -96,14 +102,14 @@ impl Lists {
     /// Width of the list that holds `bytes`, as a power of two.
     fn width_log2(&self, bytes: u64) -> u32 {
         let log2 = bytes.checked_ilog2().unwrap_or(0);
-        log2.saturating_sub(self.sli).max(LINEAR_LOG2)
+        log2.saturating_sub(self.sli).max(self.linear_log2)
     }
 
     /// The list that holds blocks of `bytes`.
     fn list_of(&self, bytes: u64) -> usize {
         let width = self.width_log2(bytes);
         // A size of a divided power of two carries its leading one into the row.
-        let row = (width - LINEAR_LOG2) as usize;
+        let row = (width - self.linear_log2) as usize;
         (row << self.sli) + (bytes >> width) as usize
     }
 
@@ -111,8 +117,8 @@ impl Lists {
     fn floor_of(&self, list: usize) -> u64 {
         let (row, column) = (list >> self.sli, (list & ((1 << self.sli) - 1)) as u64);
         match row {
-            0 => column << LINEAR_LOG2,
-            _ => ((1 << self.sli) + column) << (LINEAR_LOG2 + row as u32 - 1),
+            0 => column << self.linear_log2,
+            _ => ((1 << self.sli) + column) << (self.linear_log2 + row as u32 - 1),
         }
     }
 
@@ -144,13 +150,14 @@ impl Lists {
 
 impl Default for Lists {
     fn default() -> Self {
-        Lists::new(Spec::default().sli)
+        Lists::new(Spec::default().sli, LINEAR_LOG2)
     }
 }
 
 impl Holes for Lists {
     /// Puts the hole at the head of its list.
     fn add(&mut self, hole: Entry) {
+        self.holes += 1;
         let list = self.list_of(hole.bytes);
         let at = hole.block as usize;
         if at >= self.links.len() {
@@ -182,6 +189,7 @@ impl Holes for Lists {
     }
 
     fn remove(&mut self, hole: Entry) {
+        self.holes -= 1;
         let list = self.list_of(hole.bytes);
         let Links { bytes, next, prev } = self.links[hole.block as usize];
         assert_eq!(bytes, hole.bytes, "a hole is listed with its bytes");
@@ -259,11 +267,21 @@ impl Tlsf {
             let what = format!("sli = {}: expected 1 to 6", spec.sli);
             return Err(PolicyError::new("tlsf", what));
         }
-        Ok(Tlsf {
-            lists: Lists::new(spec.sli),
+        Ok(Self::with_lists(spec, LINEAR_LOG2))
+    }
+
+    /// As [`new`](Self::new), where the lists of small sizes are 2^`linear_log2` bytes wide.
+    pub(super) fn with_lists(spec: Spec, linear_log2: u32) -> Self {
+        Tlsf {
+            lists: Lists::new(spec.sli, linear_log2),
             grain: 1,
             spec,
-        })
+        }
+    }
+
+    /// How many holes there are.
+    pub(super) fn holes(&self) -> u32 {
+        self.lists.holes
     }
 }
 
@@ -328,7 +346,7 @@ mod tests {
 
     #[test]
     fn lists_are_linear_below_4096_and_16_a_power_of_two_above() {
-        let lists = Lists::new(4);
+        let lists = Lists::default();
         for (bytes, list, floor) in [
             (255, 0, 0),
             (256, 1, 256),

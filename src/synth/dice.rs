@@ -65,7 +65,7 @@ impl Dice {
     /// arrivals of a Poisson process.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let part = self.below(fixed::ONE) + 1;
-        (u128::from(mean) * u128::from(fixed::minus_ln(part)) >> 32) as u64
+        ((u128::from(mean) * u128::from(fixed::minus_ln(part))) >> 32) as u64
     }
 
     /// A number near 0 with variance 1, in 32.32 fixed point: the sum of twelve uniform

@@ -31,7 +31,7 @@ pub fn log2(value: u64) -> u64 {
     let mut bits = 0;
     // Squaring doubles the logarithm: what passes 2 is the next bit of it.
     for _ in 0..32 {
-        mantissa = mantissa * mantissa >> 63;
+        mantissa = (mantissa * mantissa) >> 63;
         bits <<= 1;
         if mantissa >> 64 != 0 {
             mantissa >>= 1;
@@ -51,7 +51,7 @@ pub fn exp2(exponent: u64) -> u64 {
     let mut product = 1_u128 << 62;
     for (at, root) in ROOTS.iter().enumerate() {
         if exponent >> (31 - at) & 1 == 1 {
-            product = product * u128::from(*root) >> 62;
+            product = (product * u128::from(*root)) >> 62;
         }
     }
     ((product << whole) >> 62) as u64
@@ -64,7 +64,7 @@ pub fn exp2(exponent: u64) -> u64 {
 #[must_use]
 pub fn minus_ln(part: u64) -> u64 {
     let log2 = (32 << 32) - log2(part);
-    (u128::from(log2) * u128::from(LN_2) >> 32) as u64
+    ((u128::from(log2) * u128::from(LN_2)) >> 32) as u64
 }
 
 #[cfg(test)]
