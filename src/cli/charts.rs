@@ -52,11 +52,7 @@ fn series(
         let (low, high) = value(bucket).map_or((f64::NAN, f64::NAN), |range| {
             (range.min as f64, range.max as f64)
         });
-        Point {
-            x: x as f64,
-            low,
-            high,
-        }
+        Point::range(x as f64, low, high)
     };
     Series {
         name: name.to_owned(),
@@ -87,6 +83,7 @@ pub fn fragmentation(scene: &Scene, cells: &[&Seen]) -> Chart {
             value: WARN_FRAGMENTATION,
             label: format!("warning above {WARN_FRAGMENTATION} %"),
         }],
+        apart: false,
     })
 }
 
@@ -112,6 +109,7 @@ pub fn memory(scene: &Scene, seen: &Seen) -> Chart {
             value: scene.capacity.bytes as f64,
             label: "capacity".into(),
         }],
+        apart: false,
     })
 }
 
