@@ -42,6 +42,8 @@ pub(super) struct Scale {
     pub ticks: Vec<(f64, String)>,
     /// The unit that the tick labels are in; empty for plain numbers.
     unit: String,
+    /// What one of that unit is.
+    factor: f64,
 }
 
 impl Scale {
@@ -102,7 +104,23 @@ impl Scale {
             high,
             ticks,
             unit,
+            factor,
         }
+    }
+
+    /// A value as the ticks write theirs, as finely as the span of the axis deserves.
+    pub fn number(&self, unit: Unit, value: f64) -> String {
+        if matches!(unit, Unit::Number | Unit::Events) {
+            return spelled(unit, value);
+        }
+        let span = (self.high - self.low) / self.factor;
+        let fine = |bound: &f64| span < *bound;
+        let decimals = [100.0, 10.0, 1.0].iter().filter(|it| fine(it)).count();
+        let rounded = format!("{:.decimals$}", value / self.factor);
+        if rounded.trim_matches(['-', '0', '.']).is_empty() {
+            return rounded.replace('-', "");
+        }
+        rounded
     }
 
     /// The scale of an axis whose places are counted and have no ticks.

@@ -133,7 +133,7 @@ fn column(
         }
     }
     if let Some(guide) = &measure.guide {
-        rows::guide(scene, &panel, guide);
+        rows::guide(scene, &panel, guide, place.1);
     }
     for (row, (value, words)) in values.iter().zip(&words).enumerate() {
         let at = (end(*value) + 10.0, layout.middle(row));

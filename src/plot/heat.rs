@@ -1,6 +1,6 @@
 //! Heat maps: a measure over two parameters of a policy, the value written in each cell.
 
-use super::axis::{Axis, Scale, spelled};
+use super::axis::{Axis, Scale};
 use super::frame::{self, BELOW, BESIDE, INK, LABEL, LINE, MARGIN, SOFT, TICK, WIDTH};
 use super::palette::RAMP;
 use super::scene::{Align, Color, Scene, Type, text_width, wrap};
@@ -84,8 +84,7 @@ pub(super) fn scene(chart: &HeatMap) -> Scene {
         height,
     };
     let bottom = top + height * rows.max(3.0);
-    scene.height = (bottom + BELOW + LINE + MARGIN + frame::note_height(&chart.note)).round();
-    cells(&mut scene, chart, &grid, range);
+    cells(&mut scene, chart, &grid, &ramp);
     for (row, lines) in names.iter().enumerate() {
         let middle = grid.top + height * (row as f64 + 0.5);
         for (line, words) in lines.iter().enumerate() {
@@ -94,6 +93,7 @@ pub(super) fn scene(chart: &HeatMap) -> Scene {
         }
     }
     let below = columns(&mut scene, chart, &grid);
+    scene.height = (bottom.max(below) + BELOW + MARGIN + frame::note_height(&chart.note)).round();
     let right = WIDTH - MARGIN - side;
     let title = wrap(&chart.x, LABEL, right - left, 1).concat();
     frame::x_title(&mut scene, &title, ((left + right) / 2.0, below));
@@ -107,10 +107,12 @@ pub(super) fn scene(chart: &HeatMap) -> Scene {
 }
 
 /// The colours and, in one size of letters for all, the values.
-fn cells(scene: &mut Scene, chart: &HeatMap, grid: &Grid, range: (f64, f64)) {
+fn cells(scene: &mut Scene, chart: &HeatMap, grid: &Grid, ramp: &Scale) {
+    let range = chart.range().unwrap_or((0.0, 0.0));
+    let spell = |value| ramp.number(chart.value.unit, value);
     let words = |row, column| {
         let value = chart.cell(row, column);
-        value.map_or("\u{2013}".to_owned(), |v| spelled(chart.value.unit, v))
+        value.map_or("\u{2013}".to_owned(), spell)
     };
     let all = || {
         (0..chart.rows.len())
@@ -147,22 +149,27 @@ fn cells(scene: &mut Scene, chart: &HeatMap, grid: &Grid, range: (f64, f64)) {
     }
 }
 
-/// The values of the horizontal parameter below the cells; answers where they end.
+/// The values of the horizontal parameter below the cells, on two lines where one is too narrow, only
+/// some of them where both are; answers where they end.
 fn columns(scene: &mut Scene, chart: &HeatMap, grid: &Grid) -> f64 {
-    let wrapped: Vec<_> = chart
-        .columns
-        .iter()
-        .map(|name| wrap(name, TICK, grid.width - 10.0, 2))
-        .collect();
     let bottom = grid.top + grid.height * chart.rows.len().max(1) as f64;
-    for (column, lines) in wrapped.iter().enumerate() {
-        let x = grid.left + grid.width * (column as f64 + 0.5) - 1.0;
+    let split = |stride: usize| -> Vec<Vec<String>> {
+        let room = grid.width * stride as f64 - 10.0;
+        let names = chart.columns.iter().step_by(stride);
+        names.map(|name| wrap(name, TICK, room, 2)).collect()
+    };
+    let whole = |lines: &Vec<String>| lines.iter().all(|line| !line.contains('\u{2026}'));
+    let stride = (1..=4).find(|stride| split(*stride).iter().all(whole));
+    let stride = stride.unwrap_or(1);
+    let lines = split(stride);
+    for (at, lines) in lines.iter().enumerate() {
+        let x = grid.left + grid.width * ((at * stride) as f64 + 0.5) - 1.0;
         for (line, words) in lines.iter().enumerate() {
             let y = bottom + 25.0 + line as f64 * LINE;
             scene.text((x, y), words, TICK, Align::Centre);
         }
     }
-    let most = wrapped.iter().map(Vec::len).max().unwrap_or(1);
+    let most = lines.iter().map(Vec::len).max().unwrap_or(1);
     bottom + (most as f64 - 1.0) * LINE
 }
 

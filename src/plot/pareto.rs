@@ -8,7 +8,7 @@ use super::frame::{
     self, BELOW, BESIDE, Entry, HEIGHT, INK, LINE, MARGIN, Panel, SOFT, Swatch, WIDTH,
 };
 use super::palette::{self, Look};
-use super::scene::{Align, Color, Scene, Spot, text_width};
+use super::scene::{Align, Color, Scene, Spot, Type, text_width};
 use labels::{Label, place};
 
 /// From this ratio between the largest and the smallest value on, the horizontal axis counts in
@@ -144,12 +144,21 @@ fn drawn(chart: &ParetoChart, looks: &[Look], entries: &[Entry]) -> Option<Scene
         .map(|point| (panel.px(axes.along(point.x)), panel.py(point.y)))
         .collect();
     let front = front(&points);
-    stairs(&mut scene, &panel, &front, &spots);
-    for (at, point) in points.iter().enumerate() {
-        cross(&mut scene, &panel, &axes, point, looks[at]);
+    let stairs = stairs(&panel, &front, &spots);
+    let mut strokes: Vec<(Spot, Spot)> = stairs.windows(2).map(|it| (it[0], it[1])).collect();
+    scene.line(stairs, FRONT, 3.0);
+    for (point, look) in points.iter().zip(looks) {
+        for (from, to) in cross(&panel, &axes, point) {
+            scene.line(vec![from, to], look.color, 2.0);
+            strokes.push((from, to));
+        }
     }
     if entries.is_empty() {
-        names(&mut scene, &panel, &points, &spots, &front)?;
+        let corners = (
+            (panel.left + 4.0, top + 4.0),
+            (WIDTH - MARGIN, bottom - 4.0),
+        );
+        names(&mut scene, corners, &points, &spots, &front, &strokes)?;
     }
     // The signs come last: a leader must not cut them.
     for (at, point) in points.iter().enumerate() {
@@ -222,9 +231,9 @@ impl Axes {
 }
 
 /// The front as stairs: what lies right of and above them is beaten.
-fn stairs(scene: &mut Scene, panel: &Panel, front: &[usize], spots: &[Spot]) {
+fn stairs(panel: &Panel, front: &[usize], spots: &[Spot]) -> Vec<Spot> {
     let (Some(first), Some(last)) = (front.first(), front.last()) else {
-        return;
+        return Vec::new();
     };
     let mut line = vec![(spots[*first].0, panel.top)];
     for pair in front.windows(2) {
@@ -232,16 +241,15 @@ fn stairs(scene: &mut Scene, panel: &Panel, front: &[usize], spots: &[Spot]) {
         line.extend([a, (b.0, a.1)]);
     }
     line.extend([spots[*last], (panel.right, spots[*last].1)]);
-    scene.line(line, FRONT, 3.0);
+    line
 }
 
-/// How far a point spreads both ways.
-fn cross(scene: &mut Scene, panel: &Panel, axes: &Axes, point: &ParetoPoint, look: Look) {
+/// How far a point spreads both ways, as two strokes.
+fn cross(panel: &Panel, axes: &Axes, point: &ParetoPoint) -> [(Spot, Spot); 2] {
     let (x, y) = (panel.px(axes.along(point.x)), panel.py(point.y));
     let [left, _, right] = point.xs().map(|value| panel.px(axes.along(value)));
     let [low, _, high] = point.ys().map(|value| panel.py(value));
-    scene.line(vec![(left, y), (right, y)], look.color, 2.0);
-    scene.line(vec![(x, low), (x, high)], look.color, 2.0);
+    [((left, y), (right, y)), ((x, low), (x, high))]
 }
 
 fn sign(scene: &mut Scene, at: Spot, complete: bool, look: Look) {
@@ -252,32 +260,44 @@ fn sign(scene: &mut Scene, at: Spot, complete: bool, look: Look) {
     }
 }
 
-/// Names beside their points, those of the front in bold and first; `None` where one finds no place.
+/// Names beside their points, those of the front in bold and first, those at one spot together;
+/// `None` where one finds no place.
 fn names(
     scene: &mut Scene,
-    panel: &Panel,
+    (from, to): (Spot, Spot),
     points: &[ParetoPoint],
     spots: &[Spot],
     front: &[usize],
+    strokes: &[(Spot, Spot)],
 ) -> Option<()> {
     let rest = (0..points.len()).filter(|at| !front.contains(at));
-    let order: Vec<usize> = front.iter().copied().chain(rest).collect();
-    let label = |at: &usize| {
-        let bold = front.contains(at);
-        Label::new(&points[*at].name, spots[*at], bold)
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for at in front.iter().copied().chain(rest) {
+        let near = |other: usize| {
+            let (a, b) = (spots[at], spots[other]);
+            (a.0 - b.0).abs() < 3.0 && (a.1 - b.1).abs() < 3.0
+        };
+        match groups.iter_mut().find(|group| near(group[0])) {
+            Some(group) => group.push(at),
+            None => groups.push(vec![at]),
+        }
+    }
+    let label = |group: &Vec<usize>| {
+        let names: Vec<&str> = group.iter().map(|at| &*points[*at].name).collect();
+        let bold = front.contains(&group[0]);
+        Label::new(&names.join(", "), spots[group[0]], bold, group.len() + 1)
     };
-    let labels: Vec<Label> = order.iter().map(label).collect();
-    let bounds = (panel.left + 4.0, panel.top + 4.0);
-    let places = place(&labels, bounds, (WIDTH - MARGIN, panel.bottom - 4.0))?;
+    let labels: Vec<Label> = groups.iter().map(label).collect();
+    let places = place(&labels, strokes, from, to)?;
     for (label, place) in labels.iter().zip(&places) {
         if let Some(leader) = place.leader {
             scene.line(vec![label.spot, leader], SOFT, 1.0);
         }
     }
-    for (at, (label, place)) in order.iter().zip(labels.iter().zip(&places)) {
-        let color = if points[*at].complete { INK } else { SOFT };
-        let face = super::scene::Type {
-            color,
+    for (group, (label, place)) in groups.iter().zip(labels.iter().zip(&places)) {
+        let served = group.iter().any(|at| points[*at].complete);
+        let face = Type {
+            color: if served { INK } else { SOFT },
             ..label.face
         };
         for (line, words) in label.lines.iter().enumerate() {

@@ -64,8 +64,9 @@ impl Rows {
     }
 }
 
-/// A vertical line in a panel, its label above; nothing where it is beyond the end of the axis.
-pub(super) fn guide(scene: &mut Scene, panel: &Panel, guide: &Guide) {
+/// A vertical line in a panel, its label above and not beyond `right`; nothing where it is beyond
+/// the end of the axis.
+pub(super) fn guide(scene: &mut Scene, panel: &Panel, guide: &Guide, right: f64) {
     if guide.value > panel.x.high {
         return;
     }
@@ -75,9 +76,9 @@ pub(super) fn guide(scene: &mut Scene, panel: &Panel, guide: &Guide) {
         color: GUIDE.color,
         ..TICK
     };
-    let half = text_width(&guide.label, face) / 2.0;
+    let label = wrap(&guide.label, face, right - panel.left, 1).concat();
+    let half = text_width(&label, face) / 2.0;
     let least = panel.left + half;
-    let middle = x.clamp(least, (WIDTH - MARGIN - half).max(least));
-    let at = (middle, panel.top - 18.0);
-    scene.text(at, &guide.label, face, Align::Centre);
+    let at = (x.clamp(least, (right - half).max(least)), panel.top - 18.0);
+    scene.text(at, &label, face, Align::Centre);
 }

@@ -1,6 +1,6 @@
 //! How a measure spreads over seeds: boxes with their points, and differences from a baseline.
 
-use super::axis::{Axis, Scale, spelled};
+use super::axis::{Axis, Scale};
 use super::frame::{self, INK, LABEL, LINE, Panel, SOFT, TICK, WIDTH};
 use super::lines::Guide;
 use super::palette::{self, Look, Marker};
@@ -108,7 +108,7 @@ pub(super) fn scene(chart: &SpreadChart) -> Scene {
     let labelled = chart.panels.iter().any(|panel| !panel.label.is_empty());
     let heads = top;
     top += if labelled { 2.0 * LINE } else { 0.0 };
-    top += if chart.guide.is_some() { LINE } else { 0.0 };
+    top += LINE;
     let names: Vec<&str> = chart.names.iter().map(String::as_str).collect();
     let looks = palette::assign(&names);
     let room = frame::note_height(&chart.note);
@@ -121,6 +121,19 @@ pub(super) fn scene(chart: &SpreadChart) -> Scene {
             scene.text((place.0, y), words, face, Align::Left);
         }
         condition(&mut scene, chart, &layout, panel, &looks, place);
+    }
+    if let [first, .., last] = &*layout.columns(chart.panels.len().max(2)) {
+        let title = scale(chart, WIDTH).title(&chart.x.label);
+        let centre = ((first.0 + last.1) / 2.0, layout.bottom);
+        frame::x_title(&mut scene, &title, centre);
+    }
+    if chart.names.is_empty() || chart.panels.is_empty() {
+        let at = (WIDTH / 2.0, (layout.top + layout.bottom) / 2.0);
+        let face = Type {
+            color: SOFT,
+            ..LABEL
+        };
+        scene.text(at, "no data", face, Align::Centre);
     }
     frame::note(&mut scene, &chart.note);
     scene
@@ -135,8 +148,10 @@ fn condition(
     looks: &[Look],
     place: (f64, f64),
 ) {
-    let words = values(chart, cells);
-    let widths = words.iter().map(|words| text_width(words, TICK));
+    let rough = scale(chart, place.1 - place.0);
+    let words = values(chart, cells, &rough);
+    let head = text_width(values_head(chart, cells), TICK);
+    let widths = words.iter().map(|words| text_width(words, TICK).max(head));
     let room = widths.fold(0.0, f64::max);
     // Without values the last number of an axis stands clear of the first one beside it.
     let right = place.1 - if room > 0.0 { room + 18.0 } else { 40.0 };
@@ -150,7 +165,7 @@ fn condition(
     };
     panel.grid(scene);
     if let Some(guide) = &chart.guide {
-        rows::guide(scene, &panel, guide);
+        rows::guide(scene, &panel, guide, panel.right);
     }
     for (row, look) in looks.iter().enumerate() {
         let middle = layout.middle(row);
@@ -171,15 +186,32 @@ fn condition(
     }
     panel.axes(scene);
     panel.x_labels(scene);
-    let centre = (panel.left + panel.right) / 2.0;
-    let title = panel.x.title(&chart.x.label);
-    let lines = wrap(&title, LABEL, panel.right - panel.left + 30.0, 1);
-    frame::x_title(scene, &lines[0], (centre, layout.bottom));
+    if !words.is_empty() {
+        let head = values_head(chart, cells);
+        let at = (right + 18.0, layout.top - 18.0);
+        let face = Type {
+            color: SOFT,
+            ..TICK
+        };
+        scene.text(at, head, face, Align::Left);
+    }
+}
+
+/// What the values beside the rows are.
+fn values_head(chart: &SpreadChart, cells: &SpreadPanel) -> &'static str {
+    let estimate = |spread: &Spread| matches!(spread.summary, Summary::Estimate { .. });
+    if chart.panels.len() == 1 && cells.known().any(estimate) {
+        "median [95 %]"
+    } else if cells.known().next().is_some() {
+        "median"
+    } else {
+        ""
+    }
 }
 
 /// What stands beside each row, where there is room: the middle value, and where fewer seeds than
 /// elsewhere have one, how many have.
-fn values(chart: &SpreadChart, cells: &SpreadPanel) -> Vec<String> {
+fn values(chart: &SpreadChart, cells: &SpreadPanel, scale: &Scale) -> Vec<String> {
     if chart.panels.len() > MOST_WITH_VALUES {
         return Vec::new();
     }
@@ -190,7 +222,7 @@ fn values(chart: &SpreadChart, cells: &SpreadPanel) -> Vec<String> {
             return String::new();
         };
         let [low, middle, high] = spread.summary.parts();
-        let spell = |value| spelled(chart.x.unit, value);
+        let spell = |value| scale.number(chart.x.unit, value);
         let mut words = spell(middle);
         if matches!(spread.summary, Summary::Estimate { .. }) && chart.panels.len() == 1 {
             words += &format!(" [{}, {}]", spell(low), spell(high));
@@ -241,12 +273,14 @@ fn draw(scene: &mut Scene, panel: &Panel, spread: &Spread, color: Color, middle:
         }
         Summary::Estimate { .. } => {
             dots(scene, panel, &points, color, middle);
-            scene.line(vec![(low, middle), (high, middle)], INK, 4.0);
+            let bar = vec![(low, middle), (high, middle)];
+            scene.line(bar.clone(), (255, 255, 255), 9.0);
+            scene.line(bar, INK, 4.0);
             for end in [low, high] {
-                scene.line(vec![(end, middle - 9.0), (end, middle + 9.0)], INK, 3.0);
+                scene.line(vec![(end, middle - 12.0), (end, middle + 12.0)], INK, 3.0);
             }
-            scene.sign((centre, middle), Marker::Diamond, 11.0, (255, 255, 255));
-            scene.sign((centre, middle), Marker::Diamond, 8.5, INK);
+            scene.sign((centre, middle), Marker::Diamond, 8.0, (255, 255, 255));
+            scene.sign((centre, middle), Marker::Diamond, 6.0, INK);
         }
     }
 }
@@ -265,10 +299,10 @@ fn whiskers(points: &[f64], q1: f64, q3: f64) -> (f64, f64) {
 /// every time, and neighbours never on one another. Of discs that would hide each other one is drawn.
 fn dots(scene: &mut Scene, panel: &Panel, points: &[f64], color: Color, middle: f64) {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    let radius = match points.len() {
-        0..=40 => 5.0,
-        41..=150 => 4.0,
-        _ => 3.0,
+    let (radius, strength) = match points.len() {
+        0..=40 => (5.0, 0.75),
+        41..=150 => (4.0, 0.75),
+        _ => (3.0, 0.5),
     };
     let mut taken = Vec::new();
     for (at, point) in points.iter().enumerate() {
@@ -281,7 +315,7 @@ fn dots(scene: &mut Scene, panel: &Panel, points: &[f64], color: Color, middle: 
     taken.dedup();
     for (x, y) in taken {
         let at = (x as f64, y as f64);
-        scene.sign(at, Marker::Circle, radius, tint(color, 0.75));
+        scene.sign(at, Marker::Circle, radius, tint(color, strength));
     }
 }
 

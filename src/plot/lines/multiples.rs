@@ -68,7 +68,7 @@ pub(in crate::plot) fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
             x: x.clone(),
             y: y.clone(),
         };
-        name(&mut scene, &heads[at], (left, top), *look);
+        name(&mut scene, &heads[at], (left, top));
         multiple(&mut scene, &panel, chart, at, *look);
         if at.is_multiple_of(columns) {
             panel.y_labels(&mut scene);
@@ -96,14 +96,10 @@ fn columns(count: usize) -> usize {
 }
 
 /// The name of a curve above its panel.
-fn name(scene: &mut Scene, lines: &[String], at: Spot, look: Look) {
-    let face = Type {
-        color: look.color,
-        ..HEAD
-    };
+fn name(scene: &mut Scene, lines: &[String], at: Spot) {
     for (line, words) in lines.iter().rev().enumerate() {
         let y = at.1 - 20.0 - line as f64 * LINE;
-        scene.text((at.0, y), words, face, Align::Left);
+        scene.text((at.0, y), words, HEAD, Align::Left);
     }
 }
 

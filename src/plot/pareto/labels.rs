@@ -27,9 +27,10 @@ pub struct Label {
 }
 
 impl Label {
-    pub fn new(name: &str, spot: Spot, bold: bool) -> Self {
+    /// A name, or several at one spot, separated by commas.
+    pub fn new(name: &str, spot: Spot, bold: bool, most_lines: usize) -> Self {
         let face = Type { bold, ..TICK };
-        let lines = wrap(name, face, WIDEST, 2);
+        let lines = wrap(name, face, WIDEST, most_lines);
         let widths = lines.iter().map(|line| text_width(line, face));
         let width = widths.fold(0.0, f64::max);
         Label {
@@ -55,8 +56,14 @@ pub struct Place {
 /// Left, upper, right and lower edge.
 type Area = (f64, f64, f64, f64);
 
-/// Places all names between two corners, in their order; `None` where one finds no place.
-pub fn place(labels: &[Label], from: Spot, to: Spot) -> Option<Vec<Place>> {
+/// Places all names between two corners, in their order; `None` where one finds no place. The strokes
+/// are kept clear of names as long as there is another place.
+pub fn place(
+    labels: &[Label],
+    strokes: &[(Spot, Spot)],
+    from: Spot,
+    to: Spot,
+) -> Option<Vec<Place>> {
     let around = |label: &Label| {
         let (x, y) = label.spot;
         (x - AROUND, y - AROUND, x + AROUND, y + AROUND)
@@ -74,7 +81,12 @@ pub fn place(labels: &[Label], from: Spot, to: Spot) -> Option<Vec<Place>> {
                 && !leaders.iter().any(|line| crosses(*line, area))
                 && leader.is_none_or(|line| !areas.iter().any(|other| crosses(line, *other)))
         };
-        let place = candidates(label).find(fits)?;
+        let clear = |place: &Place| {
+            let area = area(label, place);
+            fits(place) && !strokes.iter().any(|line| crosses(*line, area))
+        };
+        let best = candidates(label).find(clear);
+        let place = best.or_else(|| candidates(label).find(fits))?;
         areas.push(area(label, &place));
         leaders.extend(place.leader.map(|end| (label.spot, end)));
         places.push(place);
@@ -126,7 +138,7 @@ fn meet(a: Area, b: Area) -> bool {
 
 /// Whether a line touches an area, tried at steps of a few units.
 fn crosses((from, to): (Spot, Spot), area: Area) -> bool {
-    const STEPS: u32 = 48;
+    const STEPS: u32 = 96;
     (0..=STEPS).any(|step| {
         let share = f64::from(step) / f64::from(STEPS);
         let x = from.0 + (to.0 - from.0) * share;
