@@ -8,6 +8,7 @@
 mod axis;
 mod bars;
 mod canvas;
+pub mod experiment;
 mod frame;
 mod heat;
 mod histogram;
