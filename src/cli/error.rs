@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 
 use crate::experiment::RecordError;
+use crate::observe::rows::RowsError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
@@ -61,6 +62,9 @@ pub enum CliError {
     /// A run could not be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The rows of an earlier run cannot be read.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// A policy failed the conformance suite.
     #[error("policy '{policy}' does not conform: {what}")]
     Nonconforming {
@@ -112,6 +116,7 @@ impl CliError {
             CliError::Plot(_) | CliError::Stdout(_) => 1,
             CliError::Policy(_) | CliError::Usage { .. } | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
+            CliError::Rows(_) => 3,
             CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
             CliError::Record(RecordError::Broke { .. })
             | CliError::Broke(_)

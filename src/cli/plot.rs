@@ -1,0 +1,206 @@
+//! `vramlab plot`: draws the pictures of a folder of results again, from its rows alone.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::CliError;
+use super::charts::{self, Caption, Timed};
+use super::folder::{Folder, file_names};
+use super::load::counted;
+use super::output::Output;
+use crate::observe::Row;
+use crate::observe::metric::Metric;
+use crate::observe::rows::{self, RowsError};
+use crate::observe::timeline::{self, Bucket};
+use crate::plot::experiment::{self, Cell, Data, METRICS, Picture};
+use crate::trace::TraceError;
+
+/// Draw the plots of a folder of results again, from its csv files alone
+///
+/// The folder is one that `compare` or `run` wrote: the same rows give the same plots, byte
+/// for byte. Address maps and histograms of sizes need the trace: `compare` draws them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    vramlab plot results/gpt2-varlen\n  \
+    vramlab plot vramlab-out/padding --out paper/figures")]
+pub struct Plot {
+    /// A folder with rows.csv, and what lies beside it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Folder for the plots [default: the same]
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What a manifest tells that rows do not.
+#[derive(Debug, Default, Deserialize)]
+struct Told {
+    card: Option<ToldCard>,
+    baseline: Option<String>,
+    #[serde(default)]
+    metrics: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ToldCard {
+    name: String,
+}
+
+/// The column that an experiment's rows have, and a comparison's do not.
+#[derive(Debug, Deserialize)]
+struct Asked {
+    capacity_asked: Option<String>,
+}
+
+impl Plot {
+    /// Runs the command.
+    pub fn run(self, output: &mut Output) -> Result<(), CliError> {
+        let from = &self.folder;
+        let (file, input) = open(&from.join("rows.csv"))?;
+        let rows = rows::read_csv(&file, input)?;
+        let (file, input) = open(&from.join("rows.csv"))?;
+        let asked: Vec<Asked> = csv_rows(&file, input)?;
+        let told = told(from)?;
+        let folder = Folder::new(self.out.as_ref().unwrap_or(from))?;
+        let asked: Vec<String> = asked
+            .into_iter()
+            .filter_map(|it| it.capacity_asked)
+            .collect();
+        if asked.len() == rows.len() && !rows.is_empty() {
+            of_experiment(from, &rows, &asked, &told, &folder)?;
+        } else {
+            of_comparison(from, &rows, &told, &folder)?;
+        }
+        let files = folder.files();
+        if output.json {
+            return output.result(&files);
+        }
+        let drawn = counted(files.len(), "file");
+        output.line(&format!("{drawn} drawn in {}", folder.path().display()))
+    }
+}
+
+/// Draws the pictures of an experiment; those of several workloads in a folder each.
+///
+/// # Errors
+/// What drawing or the system says.
+pub fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
+    let pictures = experiment::charts(data);
+    let mut workloads: Vec<&str> = Vec::new();
+    for Picture { workload, .. } in &pictures {
+        if !workloads.contains(&workload.as_str()) {
+            workloads.push(workload);
+        }
+    }
+    let folders = file_names(workloads.iter().copied());
+    for picture in &pictures {
+        let at = workloads.iter().position(|it| *it == picture.workload);
+        match at {
+            Some(at) if workloads.len() > 1 => {
+                folder.chart(&format!("{}/{}", folders[at], picture.stem), &picture.chart)?;
+            }
+            _ => folder.chart(&picture.stem, &picture.chart)?,
+        }
+    }
+    Ok(())
+}
+
+fn of_experiment(
+    from: &Path,
+    rows: &[Row],
+    asked: &[String],
+    told: &Told,
+    folder: &Folder,
+) -> Result<(), CliError> {
+    let bands = if from.join("bands.csv").exists() {
+        let (file, input) = open(&from.join("bands.csv"))?;
+        experiment::read_csv(&file, input)?
+    } else {
+        Vec::new()
+    };
+    let cells = asked.iter().zip(rows);
+    let data = Data {
+        cells: cells
+            .map(|(capacity, row)| Cell { capacity, row })
+            .collect(),
+        bands: &bands,
+        metrics: metrics(&told.metrics),
+        baseline: told.baseline.as_deref(),
+    };
+    draw(folder, &data)
+}
+
+/// The metrics of the names that are known, or those that are drawn where none is named.
+fn metrics(names: &[String]) -> Vec<&'static Metric> {
+    let find = |name: &str| Metric::find(name).ok();
+    if names.is_empty() {
+        return METRICS.into_iter().filter_map(find).collect();
+    }
+    names.iter().filter_map(|name| find(name)).collect()
+}
+
+fn of_comparison(from: &Path, rows: &[Row], told: &Told, folder: &Folder) -> Result<(), CliError> {
+    let Some(first) = rows.first() else {
+        return Ok(());
+    };
+    let caption = Caption {
+        trace: &first.trace,
+        capacity_bytes: first.capacity_bytes,
+        card: told.card.as_ref().map_or("unknown", |card| &card.name),
+    };
+    for (name, chart) in charts::of_rows(&caption, rows) {
+        folder.chart(name, &chart)?;
+    }
+    // A policy that could not start has a row and no timeline.
+    let mut names: Vec<&str> = Vec::new();
+    let mut timelines: Vec<Vec<Bucket>> = Vec::new();
+    for row in rows {
+        let with = names.iter().copied().chain([row.policy.as_str()]);
+        let name = file_names(with).pop().unwrap_or_default();
+        let path = from.join(&name).join("timeline.csv");
+        if !path.exists() {
+            continue;
+        }
+        let (file, input) = open(&path)?;
+        let buckets = timeline::read_csv(&file, input)?;
+        let chart = charts::memory(&caption, (&row.policy, &buckets));
+        folder.chart(&format!("{name}/memory"), &chart)?;
+        names.push(&row.policy);
+        timelines.push(buckets);
+    }
+    let timed = names.iter().zip(&timelines);
+    let timed: Vec<Timed<'_>> = timed.map(|(name, it)| (*name, &**it)).collect();
+    folder.chart("fragmentation", &charts::fragmentation(&caption, &timed))
+}
+
+/// Opens a file, with its name for errors.
+fn open(path: &Path) -> Result<(String, File), CliError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| TraceError::io(&*name, error))?;
+    Ok((name, file))
+}
+
+fn csv_rows<T: DeserializeOwned>(file: &str, input: File) -> Result<Vec<T>, RowsError> {
+    let rows = csv::Reader::from_reader(input).into_deserialize();
+    rows.collect::<Result<_, _>>()
+        .map_err(|source| RowsError::Csv {
+            file: file.to_owned(),
+            source,
+        })
+}
+
+/// What the manifest says, where there is one.
+fn told(folder: &Path) -> Result<Told, CliError> {
+    let path = folder.join("manifest.json");
+    if !path.exists() {
+        return Ok(Told::default());
+    }
+    let (file, input) = open(&path)?;
+    let told = serde_json::from_reader(input);
+    told.map_err(|source| RowsError::Json { file, source }.into())
+}
