@@ -18,6 +18,7 @@ use crate::observe::rows::{self, RowsError};
 use crate::observe::timeline::{self, Bucket};
 use crate::plot::experiment::{self, Cell, Data, METRICS, Picture};
 use crate::trace::TraceError;
+use crate::trace::error::Place;
 
 /// Draw the plots of a folder of results again, from its csv files alone
 ///
@@ -61,6 +62,13 @@ impl Plot {
     /// Runs the command.
     pub fn run(self, output: &mut Output) -> Result<(), CliError> {
         let from = &self.folder;
+        if !from.join("rows.csv").exists() {
+            let name = from.display().to_string();
+            let error = TraceError::at(name, Place::Whole, "no rows.csv lies there");
+            return Err(error
+                .or("name a folder that `vramlab compare` or `run` wrote")
+                .into());
+        }
         let (file, input) = open(&from.join("rows.csv"))?;
         let rows = rows::read_csv(&file, input)?;
         let (file, input) = open(&from.join("rows.csv"))?;
@@ -202,5 +210,10 @@ fn told(folder: &Path) -> Result<Told, CliError> {
     }
     let (file, input) = open(&path)?;
     let told = serde_json::from_reader(input);
-    told.map_err(|source| RowsError::Json { file, source }.into())
+    told.map_err(|error| {
+        let error = TraceError::at(file, Place::Whole, format!("no manifest: {error}"));
+        error
+            .or("run the command that wrote the folder again")
+            .into()
+    })
 }

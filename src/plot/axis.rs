@@ -110,7 +110,8 @@ impl Scale {
 
     /// A value as the ticks write theirs, as finely as the span of the axis deserves.
     pub fn number(&self, unit: Unit, value: f64) -> String {
-        if matches!(unit, Unit::Number | Unit::Events) {
+        let counted = unit == Unit::Number && self.factor != 1.0;
+        if counted || unit == Unit::Events {
             return spelled(unit, value);
         }
         let span = (self.high - self.low) / self.factor;

@@ -285,14 +285,19 @@ fn differences(groups: &Groups<'_>, workload: &str, metric: &Metric, baseline: &
     if names.iter().all(|name| middle(name).is_none()) {
         return Vec::new();
     }
-    let points = if unit == Unit::Percent { " of 100" } else { "" };
+    let what = format!("difference in {}", metric.label);
+    // A difference of shares in percent could be taken for a relative one.
+    let x = match unit {
+        Unit::Percent => Axis::new(&format!("{what}, percentage points"), Unit::Number),
+        _ => Axis::new(&what, unit),
+    };
     let frame = SpreadChart {
         title: format!(
             "{}: difference from {baseline}, seed by seed",
             capital(metric.label)
         ),
         subtitle: subtitle(groups, workload),
-        x: Axis::new(&format!("difference in {}{points}", metric.label), unit),
+        x,
         names: Vec::new(),
         panels: Vec::new(),
         guide: Some(Guide {

@@ -183,10 +183,12 @@ fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
 }
 
 fn guide_entries(chart: &LineChart) -> Vec<Entry> {
-    let top = y_scale(chart, 9).high;
+    let scale = y_scale(chart, 9);
     let entry = |guide: &Guide| {
-        let off = if guide.value > top {
+        let off = if guide.value > scale.high {
             " (above the chart)"
+        } else if guide.value < scale.low {
+            " (below the chart)"
         } else {
             ""
         };
@@ -238,7 +240,8 @@ fn y_scale(chart: &LineChart, most: usize) -> Scale {
 }
 
 fn guides(scene: &mut Scene, panel: &Panel, guides: &[Guide]) {
-    for guide in guides.iter().filter(|guide| guide.value <= panel.y.high) {
+    let shown = |guide: &&Guide| (panel.y.low..=panel.y.high).contains(&guide.value);
+    for guide in guides.iter().filter(shown) {
         let y = panel.py(guide.value);
         scene.dashed(&[(panel.left, y), (panel.right, y)], GUIDE, 2.0);
     }

@@ -275,7 +275,7 @@ fn names(
     for at in front.iter().copied().chain(rest) {
         let near = |other: usize| {
             let (a, b) = (spots[at], spots[other]);
-            (a.0 - b.0).abs() < 3.0 && (a.1 - b.1).abs() < 3.0
+            (a.0 - b.0).abs() < RADIUS && (a.1 - b.1).abs() < RADIUS
         };
         match groups.iter_mut().find(|group| near(group[0])) {
             Some(group) => group.push(at),
@@ -288,7 +288,7 @@ fn names(
         Label::new(&names.join(", "), spots[group[0]], bold, group.len() + 1)
     };
     let labels: Vec<Label> = groups.iter().map(label).collect();
-    let places = place(&labels, strokes, from, to)?;
+    let places = place(&labels, (spots, strokes), from, to)?;
     for (label, place) in labels.iter().zip(&places) {
         if let Some(leader) = place.leader {
             scene.line(vec![label.spot, leader], SOFT, 1.0);

@@ -108,7 +108,8 @@ pub(super) fn scene(chart: &SpreadChart) -> Scene {
     let labelled = chart.panels.iter().any(|panel| !panel.label.is_empty());
     let heads = top;
     top += if labelled { 2.0 * LINE } else { 0.0 };
-    top += LINE;
+    let headed = chart.guide.is_some() || chart.panels.len() <= MOST_WITH_VALUES;
+    top += if headed { LINE } else { 0.0 };
     let names: Vec<&str> = chart.names.iter().map(String::as_str).collect();
     let looks = palette::assign(&names);
     let room = frame::note_height(&chart.note);
@@ -202,6 +203,8 @@ fn values_head(chart: &SpreadChart, cells: &SpreadPanel) -> &'static str {
     let estimate = |spread: &Spread| matches!(spread.summary, Summary::Estimate { .. });
     if chart.panels.len() == 1 && cells.known().any(estimate) {
         "median [95 %]"
+    } else if cells.known().all(|spread| spread.points.len() < 2) {
+        "value"
     } else if cells.known().next().is_some() {
         "median"
     } else {
@@ -256,6 +259,9 @@ fn draw(scene: &mut Scene, panel: &Panel, spread: &Spread, color: Color, middle:
     let points: Vec<f64> = spread.finite().collect();
     let [low, centre, high] = spread.summary.parts().map(|value| panel.px(value));
     match spread.summary {
+        Summary::Quartiles { .. } if points.len() == 1 => {
+            scene.sign((centre, middle), Marker::Circle, 9.0, color);
+        }
         Summary::Quartiles { q1, q3, .. } => {
             let (from, to) = ((low - 1.0, middle - HALF), (high + 1.0, middle + HALF));
             scene.rect(from, to, tint(color, 0.22), 1.0);
@@ -307,8 +313,7 @@ fn dots(scene: &mut Scene, panel: &Panel, points: &[f64], color: Color, middle: 
     let mut taken = Vec::new();
     for (at, point) in points.iter().enumerate() {
         let turn = (at as f64 * GOLDEN).fract() - 0.5;
-        let lift = if points.len() == 1 { 0.0 } else { turn };
-        let spot = (panel.px(*point), middle + lift * 2.0 * (HALF - 3.0));
+        let spot = (panel.px(*point), middle + turn * 2.0 * (HALF - 3.0));
         taken.push((spot.0.round() as i64, spot.1.round() as i64));
     }
     taken.sort_unstable();

@@ -49,8 +49,8 @@ pub fn pareto(subtitle: &str, policies: &[(&str, Vec<&Row>)]) -> Option<Chart> {
             y: Axis::new("footprint", Unit::Bytes),
             points,
             note: format!(
-                "Less is better both ways. Grey line, bold names: no policy that serves everything \
-                 beats these in both. Hollow: some requests failed; such a policy beats nobody.\
+                "Less is better both ways. Grey line: the policies on it serve everything, and no \
+                 other that does beats them in both. Hollow: some requests failed.\
                  {spread}"
             ),
         })

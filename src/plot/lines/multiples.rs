@@ -2,12 +2,13 @@
 
 use super::curves::{areas, beside, curve, signs};
 use super::{LineChart, Point, Series, guide_entries, guides, x_scale, y_scale};
+use crate::plot::axis::Scale;
 use crate::plot::frame::{self, BELOW, BESIDE, HEIGHT, LINE, MARGIN, Panel, TICK, WIDTH};
 use crate::plot::palette::{Dash, Look};
 use crate::plot::scene::{Align, Scene, Spot, Type, text_width, wrap};
 
 const HEAD: Type = Type { bold: true, ..TICK };
-/// Between two columns of panels.
+/// Between two columns of panels, at least.
 const GAP: f64 = 26.0;
 /// Curves of no more points than this are drawn, pale, into each other's panels too.
 const FEW_POINTS: usize = 64;
@@ -17,6 +18,7 @@ struct Grid {
     left: f64,
     top: f64,
     columns: usize,
+    gap: f64,
     width: f64,
     height: f64,
     /// The height of the names above a panel.
@@ -26,7 +28,7 @@ struct Grid {
 impl Grid {
     /// Left, upper, right and lower edge of a panel.
     fn place(&self, at: usize) -> (f64, f64, f64, f64) {
-        let left = self.left + (at % self.columns) as f64 * (self.width + GAP);
+        let left = self.left + (at % self.columns) as f64 * (self.width + self.gap);
         let bottom = self.top + (at / self.columns + 1) as f64 * self.height - 12.0;
         let top = bottom + 12.0 - self.height + self.head;
         (left, top, left + self.width, bottom)
@@ -43,7 +45,9 @@ pub(in crate::plot) fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
     let rows = count.div_ceil(columns);
     let y = y_scale(chart, 4);
     let (left, right) = (MARGIN + BESIDE + frame::y_room(&y), WIDTH - MARGIN - 16.0);
-    let width = (right - left + GAP) / columns as f64 - GAP;
+    let wide = |gap: f64| (right - left + gap) / columns as f64 - gap;
+    let gap = gap(&x_scale(chart, wide(GAP)));
+    let width = wide(gap);
     let series = chart.series.iter();
     let heads: Vec<_> = series.map(|s| wrap(&s.name, HEAD, width, 2)).collect();
     let head = heads.iter().map(Vec::len).max().unwrap_or(1) as f64 * LINE + 8.0;
@@ -53,6 +57,7 @@ pub(in crate::plot) fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
         left,
         top,
         columns,
+        gap,
         width,
         height,
         head,
@@ -82,6 +87,15 @@ pub(in crate::plot) fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
     frame::x_title(&mut scene, &title, ((left + right) / 2.0, foot));
     frame::y_title(&mut scene, &y.title(&chart.y.label), (top + foot) / 2.0);
     scene
+}
+
+/// The room that the last number of a panel and the first of the next need between the two.
+fn gap(x: &Scale) -> f64 {
+    let (Some(first), Some(last)) = (x.ticks.first(), x.ticks.last()) else {
+        return GAP;
+    };
+    let widths = text_width(&first.1, TICK) + text_width(&last.1, TICK);
+    GAP.max(widths / 2.0 + 12.0)
 }
 
 /// How many panels stand side by side.

@@ -56,19 +56,16 @@ pub struct Place {
 /// Left, upper, right and lower edge.
 type Area = (f64, f64, f64, f64);
 
-/// Places all names between two corners, in their order; `None` where one finds no place. The strokes
-/// are kept clear of names as long as there is another place.
+/// Places all names between two corners, in their order; `None` where one finds no place. No name
+/// covers a spot; strokes are kept clear of names as long as there is another place.
 pub fn place(
     labels: &[Label],
-    strokes: &[(Spot, Spot)],
+    (spots, strokes): (&[Spot], &[(Spot, Spot)]),
     from: Spot,
     to: Spot,
 ) -> Option<Vec<Place>> {
-    let around = |label: &Label| {
-        let (x, y) = label.spot;
-        (x - AROUND, y - AROUND, x + AROUND, y + AROUND)
-    };
-    let points: Vec<Area> = labels.iter().map(around).collect();
+    let around = |(x, y): &Spot| (x - AROUND, y - AROUND, x + AROUND, y + AROUND);
+    let points: Vec<Area> = spots.iter().map(around).collect();
     let (mut areas, mut leaders) = (Vec::<Area>::new(), Vec::<(Spot, Spot)>::new());
     let mut places = Vec::new();
     for label in labels {

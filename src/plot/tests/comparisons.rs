@@ -161,6 +161,25 @@ fn success(policies: usize, capacities: usize, all: bool) -> Chart {
     })
 }
 
+/// Success rates near all, at capacities told in peaks: the ticks are wide, the guide is far below.
+fn success_in_peaks() -> Chart {
+    let Chart::Lines(mut chart) = success(13, 6, false) else {
+        unreachable!("curves are lines")
+    };
+    chart.x = Axis::new("capacity / peak of live requested bytes", Unit::Number);
+    for point in chart
+        .series
+        .iter_mut()
+        .flat_map(|series| &mut series.points)
+    {
+        let near = |rate: f64| 98.0 + rate / 50.0;
+        let middle = point.middle.map_or(f64::NAN, near);
+        let x = 0.96 + point.x / GIB / 100.0;
+        *point = Point::band(x, near(point.low), middle, near(point.high));
+    }
+    Chart::Lines(chart)
+}
+
 fn bands(policies: usize, points: usize) -> Chart {
     let series = (0..policies).map(|row| {
         let mut noise = Noise(row as u64 + 70);
@@ -275,6 +294,7 @@ pub fn all() -> Vec<(&'static str, Chart)> {
         ("differences-one", differences(1, 1, 1)),
         ("success-5", success(5, 6, false)),
         ("success-12", success(12, 6, false)),
+        ("success-peaks", success_in_peaks()),
         ("success-all", success(3, 4, true)),
         ("success-one", success(1, 1, false)),
         ("bands-3", bands(3, 256)),
