@@ -19,6 +19,11 @@ fn main() {
             "experiments/devices",
             "The files of `experiments/devices/`.",
         ),
+        (
+            "WORKLOADS",
+            "traces/synthetic",
+            "The files of `traces/synthetic/`: name and text, by name.",
+        ),
     ] {
         println!("cargo::rerun-if-changed={folder}");
         let list = embed(&Path::new(&root).join(folder));

@@ -11,11 +11,13 @@ mod error;
 mod fidelity;
 mod folder;
 mod load;
+mod merge;
 mod output;
 mod plot;
 mod policy;
 mod progress;
 mod replay;
+mod run;
 mod shell;
 mod table;
 mod trace;
@@ -39,7 +41,8 @@ use crate::policy::Registry;
     propagate_version = true,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 ok, 1 internal, 2 usage, 3 bad input, 5 a policy broke a rule,\n\
-                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device."
+                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device,\n\
+                  130 interrupted."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -56,6 +59,8 @@ enum Command {
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
     Plot(plot::Plot),
+    Run(run::Run),
+    Merge(merge::Merge),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -95,6 +100,8 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Plot(plot) => plot.run(output),
+        Command::Run(run) => run.run(registry, output),
+        Command::Merge(merge) => merge.run(output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod replay;
 pub mod space;
 pub mod stats;
+pub mod synth;
 pub mod trace;
 pub mod units;
 pub mod whatif;

@@ -4,17 +4,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rayon::prelude::*;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::CliError;
 use super::charts::{self, Caption, Timed};
 use super::folder::{Folder, file_names};
 use super::load::counted;
 use super::output::Output;
+use crate::experiment::rows::{self, CellRow};
 use crate::observe::Row;
 use crate::observe::metric::Metric;
-use crate::observe::rows::{self, RowsError};
 use crate::observe::timeline::{self, Bucket};
 use crate::plot::experiment::{self, Cell, Data, METRICS, Picture};
 use crate::trace::TraceError;
@@ -52,12 +52,6 @@ struct ToldCard {
     name: String,
 }
 
-/// The column that an experiment's rows have, and a comparison's do not.
-#[derive(Debug, Deserialize)]
-struct Asked {
-    capacity_asked: Option<String>,
-}
-
 impl Plot {
     /// Runs the command.
     pub fn run(self, output: &mut Output) -> Result<(), CliError> {
@@ -71,18 +65,19 @@ impl Plot {
         }
         let (file, input) = open(&from.join("rows.csv"))?;
         let rows = rows::read_csv(&file, input)?;
-        let (file, input) = open(&from.join("rows.csv"))?;
-        let asked: Vec<Asked> = csv_rows(&file, input)?;
         let told = told(from)?;
         let folder = Folder::new(self.out.as_ref().unwrap_or(from))?;
-        let asked: Vec<String> = asked
-            .into_iter()
-            .filter_map(|it| it.capacity_asked)
-            .collect();
-        if asked.len() == rows.len() && !rows.is_empty() {
-            of_experiment(from, &rows, &asked, &told, &folder)?;
+        // An experiment's rows name their cell, a comparison's have none.
+        if rows.iter().any(|row| !row.cell.is_empty()) {
+            experiment(
+                &folder,
+                from,
+                &rows,
+                &told.metrics,
+                told.baseline.as_deref(),
+            )?;
         } else {
-            of_comparison(from, &rows, &told, &folder)?;
+            of_comparison(&folder, from, &rows, &told)?;
         }
         let files = folder.files();
         if output.json {
@@ -93,11 +88,42 @@ impl Plot {
     }
 }
 
-/// Draws the pictures of an experiment; those of several workloads in a folder each.
+/// Draws the pictures of an experiment's rows and of the bands beside them in `from`, as the
+/// metrics to report and the baseline ask for.
 ///
 /// # Errors
-/// What drawing or the system says.
-pub fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
+/// A `bands.csv` that cannot be read; what drawing or the system says.
+pub fn experiment(
+    folder: &Folder,
+    from: &Path,
+    rows: &[CellRow],
+    names: &[String],
+    baseline: Option<&str>,
+) -> Result<(), CliError> {
+    let bands = if from.join("bands.csv").exists() {
+        let (file, input) = open(&from.join("bands.csv"))?;
+        experiment::read_csv(&file, input)?
+    } else {
+        Vec::new()
+    };
+    let data = Data {
+        cells: rows.iter().map(cell).collect(),
+        bands: &bands,
+        metrics: metrics(names),
+        baseline,
+    };
+    draw(folder, &data)
+}
+
+fn cell(row: &CellRow) -> Cell<'_> {
+    Cell {
+        capacity: &row.capacity_asked,
+        row: &row.row,
+    }
+}
+
+/// Draws all pictures; those of several workloads in a folder each.
+fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
     let pictures = experiment::charts(data);
     let mut workloads: Vec<&str> = Vec::new();
     for Picture { workload, .. } in &pictures {
@@ -106,41 +132,14 @@ pub fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
         }
     }
     let folders = file_names(workloads.iter().copied());
-    for picture in &pictures {
+    pictures.par_iter().try_for_each(|picture| {
         let at = workloads.iter().position(|it| *it == picture.workload);
-        match at {
-            Some(at) if workloads.len() > 1 => {
-                folder.chart(&format!("{}/{}", folders[at], picture.stem), &picture.chart)?;
-            }
-            _ => folder.chart(&picture.stem, &picture.chart)?,
-        }
-    }
-    Ok(())
-}
-
-fn of_experiment(
-    from: &Path,
-    rows: &[Row],
-    asked: &[String],
-    told: &Told,
-    folder: &Folder,
-) -> Result<(), CliError> {
-    let bands = if from.join("bands.csv").exists() {
-        let (file, input) = open(&from.join("bands.csv"))?;
-        experiment::read_csv(&file, input)?
-    } else {
-        Vec::new()
-    };
-    let cells = asked.iter().zip(rows);
-    let data = Data {
-        cells: cells
-            .map(|(capacity, row)| Cell { capacity, row })
-            .collect(),
-        bands: &bands,
-        metrics: metrics(&told.metrics),
-        baseline: told.baseline.as_deref(),
-    };
-    draw(folder, &data)
+        let name = match at {
+            Some(at) if workloads.len() > 1 => format!("{}/{}", folders[at], picture.stem),
+            _ => picture.stem.clone(),
+        };
+        folder.chart(&name, &picture.chart)
+    })
 }
 
 /// The metrics of the names that are known, or those that are drawn where none is named.
@@ -152,7 +151,13 @@ fn metrics(names: &[String]) -> Vec<&'static Metric> {
     names.iter().filter_map(|name| find(name)).collect()
 }
 
-fn of_comparison(from: &Path, rows: &[Row], told: &Told, folder: &Folder) -> Result<(), CliError> {
+fn of_comparison(
+    folder: &Folder,
+    from: &Path,
+    rows: &[CellRow],
+    told: &Told,
+) -> Result<(), CliError> {
+    let rows: Vec<Row> = rows.iter().map(|it| it.row.clone()).collect();
     let Some(first) = rows.first() else {
         return Ok(());
     };
@@ -161,13 +166,13 @@ fn of_comparison(from: &Path, rows: &[Row], told: &Told, folder: &Folder) -> Res
         capacity_bytes: first.capacity_bytes,
         card: told.card.as_ref().map_or("unknown", |card| &card.name),
     };
-    for (name, chart) in charts::of_rows(&caption, rows) {
+    for (name, chart) in charts::of_rows(&caption, &rows) {
         folder.chart(name, &chart)?;
     }
     // A policy that could not start has a row and no timeline.
     let mut names: Vec<&str> = Vec::new();
     let mut timelines: Vec<Vec<Bucket>> = Vec::new();
-    for row in rows {
+    for row in &rows {
         let with = names.iter().copied().chain([row.policy.as_str()]);
         let name = file_names(with).pop().unwrap_or_default();
         let path = from.join(&name).join("timeline.csv");
@@ -191,15 +196,6 @@ fn open(path: &Path) -> Result<(String, File), CliError> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| TraceError::io(&*name, error))?;
     Ok((name, file))
-}
-
-fn csv_rows<T: DeserializeOwned>(file: &str, input: File) -> Result<Vec<T>, RowsError> {
-    let rows = csv::Reader::from_reader(input).into_deserialize();
-    rows.collect::<Result<_, _>>()
-        .map_err(|source| RowsError::Csv {
-            file: file.to_owned(),
-            source,
-        })
 }
 
 /// What the manifest says, where there is one.

@@ -14,7 +14,7 @@ mod embedded {
     #![allow(missing_docs, reason = "the generated lists have docs of their own")]
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
-pub use embedded::{DEVICES, PRESETS};
+pub use embedded::{DEVICES, PRESETS, WORKLOADS};
 
 /// How deep one policy may wrap another.
 const DEEPEST: usize = 8;
@@ -170,8 +170,8 @@ impl Registry {
                 depth,
             });
         }
-        let near = self.names().min_by_key(|known| distance(known, name));
-        let hint = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
+        let hint = nearest(self.names(), name);
+        let hint = hint.map_or(String::new(), |near| format!("did you mean '{near}'? "));
         let known = self.names().collect::<Vec<_>>().join(", ");
         Err(format!("there is no such policy; {hint}known are: {known}"))
     }
@@ -276,6 +276,11 @@ fn split_top(text: &str) -> Vec<&str> {
     parts.push(&text[from..]);
     parts.retain(|part| !part.trim().is_empty());
     parts
+}
+
+/// The known name that is most like `name`.
+pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    known.min_by_key(|known| distance(known, name))
 }
 
 /// How many letters differ (Levenshtein 1966), for the nearest known name.

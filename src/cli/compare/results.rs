@@ -10,6 +10,7 @@ use super::Ranked;
 use crate::cli::CliError;
 use crate::cli::charts::{self, Caption, Timed};
 use crate::cli::folder::{Folder, file_names};
+use crate::experiment::manifest::{CardEntry, PolicyEntry};
 use crate::experiment::{Ended, Scene, Seen};
 use crate::observe::{Row, rows};
 
@@ -24,9 +25,9 @@ pub(super) struct Source<'a> {
 struct Manifest<'a> {
     vramlab: &'static str,
     trace: ManifestTrace<'a>,
-    card: ManifestCard<'a>,
+    card: CardEntry,
     capacity_bytes: u64,
-    policies: Vec<ManifestPolicy<'a>>,
+    policies: Vec<PolicyEntry>,
     seeds: Vec<u64>,
     files: Vec<String>,
 }
@@ -37,33 +38,6 @@ struct ManifestTrace<'a> {
     file: String,
     blake3: Option<&'a str>,
     device: u32,
-}
-
-#[derive(Serialize)]
-struct ManifestCard<'a> {
-    name: &'a str,
-    about: &'a str,
-    total_bytes: u64,
-    page_bytes: u64,
-    /// Of the whole table of costs.
-    blake3: String,
-}
-
-#[derive(Serialize)]
-struct ManifestPolicy<'a> {
-    spec: &'a str,
-    algorithm: &'a str,
-    parameters: &'a toml::Table,
-    source: &'a str,
-    /// Of the algorithm with its parameters.
-    blake3: String,
-}
-
-/// The hash of what a value says of itself, in hexadecimal.
-fn hash_of(value: &impl std::fmt::Debug) -> String {
-    blake3::hash(format!("{value:?}").as_bytes())
-        .to_hex()
-        .to_string()
 }
 
 /// Writes everything.
@@ -169,13 +143,6 @@ fn manifest<'a>(
     // In the order of the names: a manifest says what went in, not what came out.
     let mut chosen: Vec<_> = ranked.iter().map(|cell| cell.chosen).collect();
     chosen.sort_by(|a, b| a.label.cmp(&b.label));
-    let policies = chosen.into_iter().map(|chosen| ManifestPolicy {
-        spec: &chosen.label,
-        algorithm: &chosen.algorithm,
-        parameters: &chosen.parameters,
-        source: &chosen.source,
-        blake3: hash_of(&(&chosen.algorithm, &chosen.parameters)),
-    });
     Manifest {
         vramlab: env!("CARGO_PKG_VERSION"),
         trace: ManifestTrace {
@@ -184,15 +151,9 @@ fn manifest<'a>(
             blake3: source.blake3.as_deref(),
             device: scene.trace.device,
         },
-        card: ManifestCard {
-            name: &scene.device.name,
-            about: &scene.device.about,
-            total_bytes: scene.device.total_bytes,
-            page_bytes: scene.device.page_bytes,
-            blake3: hash_of(&scene.device),
-        },
+        card: CardEntry::from(&*scene.device),
         capacity_bytes: scene.capacity.bytes,
-        policies: policies.collect(),
+        policies: chosen.into_iter().map(PolicyEntry::from).collect(),
         seeds: scene.seed.into_iter().collect(),
         files: folder.files(),
     }

@@ -1,0 +1,156 @@
+//! The pen with which a family writes its trace: slots, times and tags, event by event.
+
+use std::collections::HashMap;
+
+use crate::trace::{Event, Slot, StreamId};
+
+/// What a trace says before its first event: dense streams, and the labels of its marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// How many streams there are; stream 0 is always there.
+    pub streams: u16,
+    /// The labels that [`Pen::mark`] names by number.
+    pub labels: Vec<String>,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Stage {
+            streams: 1,
+            labels: Vec::new(),
+        }
+    }
+}
+
+/// A live allocation of the trace being written. It is not `Copy`: what is freed is gone.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its slot.
+    pub slot: Slot,
+    /// What was asked for.
+    pub bytes: u64,
+    /// The stream it belongs to.
+    pub stream: StreamId,
+}
+
+/// Where the events go: the event and its time in ns.
+pub type Sink<'a> = &'a mut dyn FnMut(Event, u64);
+
+/// Writes events to a sink until as many are written as were wanted; what comes later
+/// is dropped, so that every length is a beginning of the longer ones.
+pub struct Pen<'a> {
+    sink: Sink<'a>,
+    now_ns: u64,
+    left: u64,
+    slots: u32,
+    spare: Vec<Slot>,
+    tags: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl<'a> Pen<'a> {
+    /// A pen that writes at most `events` events.
+    #[must_use]
+    pub fn new(sink: Sink<'a>, events: u64) -> Self {
+        Pen {
+            sink,
+            now_ns: 0,
+            left: events,
+            slots: 0,
+            spare: Vec::new(),
+            tags: vec![String::new()],
+            numbers: HashMap::from([(String::new(), 0)]),
+        }
+    }
+
+    /// Whether nothing more will be written: loops end here.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The time of the next event, in ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Lets time pass.
+    pub fn wait_ns(&mut self, pause_ns: u64) {
+        self.now_ns = self.now_ns.saturating_add(pause_ns);
+    }
+
+    /// Goes on at `time_ns`; time never runs backwards.
+    pub fn at(&mut self, time_ns: u64) {
+        self.now_ns = self.now_ns.max(time_ns);
+    }
+
+    /// The number of a tag. Tags are kept until the end: name kinds, not allocations.
+    pub fn tag(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.tags.len() as u32;
+        self.tags.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    /// Writes an event that names no allocation.
+    pub fn write(&mut self, event: Event) {
+        if self.left > 0 {
+            self.left -= 1;
+            (self.sink)(event, self.now_ns);
+        }
+    }
+
+    /// A request on a stream.
+    pub fn alloc(&mut self, bytes: u64, stream: StreamId, tag: u32) -> Held {
+        // Slots are dense in the order of their first use, also where the end drops events.
+        let slot = self.spare.pop().unwrap_or_else(|| {
+            self.slots += u32::from(self.left > 0);
+            self.slots.saturating_sub(1)
+        });
+        self.write(Event::Alloc {
+            slot,
+            bytes,
+            align_log2: 0,
+            stream,
+            pool: 0,
+            tag,
+        });
+        Held {
+            slot,
+            bytes,
+            stream,
+        }
+    }
+
+    /// Gives an allocation back on its own stream.
+    pub fn free(&mut self, held: Held) {
+        let Held { slot, stream, .. } = held;
+        self.write(Event::Free {
+            slot,
+            stream,
+            deferred: false,
+        });
+        self.spare.push(slot);
+    }
+
+    /// An allocation is read, on a stream that may be another than its own.
+    pub fn use_on(&mut self, held: &Held, stream: StreamId) {
+        let slot = held.slot;
+        self.write(Event::Use { slot, stream });
+    }
+
+    /// A phase begins; `label` is a place in [`Stage::labels`].
+    pub fn mark(&mut self, label: u32) {
+        self.write(Event::Mark { label });
+    }
+
+    /// Slots and tags of all that was written.
+    #[must_use]
+    pub fn finish(self) -> (u32, Vec<String>) {
+        (self.slots, self.tags)
+    }
+}
