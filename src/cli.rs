@@ -13,6 +13,7 @@ mod folder;
 mod load;
 mod merge;
 mod output;
+mod plot;
 mod policy;
 mod progress;
 mod replay;
@@ -57,6 +58,7 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
+    Plot(plot::Plot),
     Run(run::Run),
     Merge(merge::Merge),
     #[command(subcommand)]
@@ -97,6 +99,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
+        Command::Plot(plot) => plot.run(output),
         Command::Run(run) => run.run(registry, output),
         Command::Merge(merge) => merge.run(output),
         Command::Trace(trace) => trace.run(registry, output),

@@ -17,6 +17,7 @@ pub mod plot;
 pub mod policy;
 pub mod replay;
 pub mod space;
+pub mod stats;
 pub mod synth;
 pub mod trace;
 pub mod units;

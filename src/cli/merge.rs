@@ -22,6 +22,10 @@ pub struct Merge {
     /// Folder for results
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
+
+    /// Write no plots
+    #[arg(long)]
+    no_plots: bool,
 }
 
 impl Merge {
@@ -29,7 +33,7 @@ impl Merge {
     pub fn run(self, output: &mut Output) -> Result<(), CliError> {
         let (manifest, lines) = join(&self.folders)?;
         let folder = Folder::new(&self.out)?;
-        report::write(&folder, manifest, &lines, output)?;
+        report::write(&folder, manifest, &lines, !self.no_plots, output)?;
         report::verdict(&lines.broken()?)
     }
 }

@@ -53,6 +53,10 @@ pub struct Run {
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
 
+    /// Write no plots
+    #[arg(long)]
+    no_plots: bool,
+
     /// Print the ids of the cells and run none
     #[arg(long, conflicts_with = "dry_run")]
     list: bool,
@@ -91,7 +95,7 @@ impl Run {
                 out: folder.path().to_owned(),
             });
         }
-        report::write(&folder, manifest, &lines, output)?;
+        report::write(&folder, manifest, &lines, !self.no_plots, output)?;
         // Everything that the journal holds is written elsewhere now.
         std::fs::remove_file(&path).map_err(|error| CliError::write(path, error))?;
         report::verdict(&lines.broken()?)

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Ranked;
 use crate::cli::CliError;
-use crate::cli::charts;
+use crate::cli::charts::{self, Caption, Timed};
 use crate::cli::folder::{Folder, file_names};
 use crate::experiment::manifest::{CardEntry, PolicyEntry};
 use crate::experiment::{Ended, Scene, Seen};
@@ -60,9 +60,13 @@ pub(super) fn write(
         .par_iter()
         .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))?;
     if plots {
-        let endings: Vec<&Ended> = ranked.iter().map(|cell| cell.ended).collect();
-        folder.chart("fragmentation", &charts::fragmentation(scene, &cells))?;
-        folder.chart("outcomes", &charts::outcomes(scene, &endings))?;
+        let caption = Caption::of(scene);
+        let timelines: Vec<Timed<'_>> = cells.iter().map(|seen| timed(seen)).collect();
+        let chart = charts::fragmentation(&caption, &timelines);
+        folder.chart("fragmentation", &chart)?;
+        for (name, chart) in charts::of_rows(&caption, &rows) {
+            folder.chart(name, &chart)?;
+        }
         folder.chart("sizes", &charts::sizes(scene))?;
     }
     folder.json("manifest.json", &manifest(folder, scene, ranked, source))
@@ -73,6 +77,10 @@ fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {
         Ended::Replayed(seen) => Some(seen),
         _ => None,
     }
+}
+
+fn timed(seen: &Seen) -> Timed<'_> {
+    (&seen.row.policy, seen.timeline.buckets())
 }
 
 /// The files of one policy, in a folder of its name.
@@ -86,7 +94,8 @@ fn of_policy(
     let timeline = format!("{name}/timeline.csv");
     folder.file(&timeline, |out| seen.timeline.write_csv(out))?;
     if plots {
-        folder.chart(&format!("{name}/memory"), &charts::memory(scene, seen))?;
+        let chart = charts::memory(&Caption::of(scene), timed(seen));
+        folder.chart(&format!("{name}/memory"), &chart)?;
         if let Some(map) = &seen.map {
             let chart = charts::map(scene, &seen.row.policy, map);
             folder.chart(&format!("{name}/map"), &chart)?;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli::CliError;
 use crate::cli::folder::Folder;
 use crate::cli::output::Output;
+use crate::cli::plot;
 use crate::cli::table::{Cell, Column, Table};
 use crate::experiment::bands::quartiles;
 use crate::experiment::journal::{CELLS, Lines};
@@ -29,6 +30,7 @@ pub fn write(
     folder: &Folder,
     mut manifest: Manifest,
     lines: &Lines,
+    plots: bool,
     output: &mut Output,
 ) -> Result<(), CliError> {
     folder.file("rows.csv", |out| lines.write_rows(out))?;
@@ -51,6 +53,10 @@ pub fn write(
     }
     let rows = lines.rows()?;
     report(&rows, &manifest, output)?;
+    if whole && plots {
+        let baseline = manifest.baseline.as_deref();
+        plot::experiment(folder, folder.path(), &rows, &manifest.metrics, baseline)?;
+    }
     manifest.files = folder.files();
     folder.json("manifest.json", &manifest)?;
     tell(&rows, &broken, &manifest, folder, output)
