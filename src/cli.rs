@@ -9,6 +9,7 @@ mod compare;
 mod doctor;
 mod error;
 mod fidelity;
+mod fit;
 mod folder;
 mod load;
 mod merge;
@@ -61,6 +62,7 @@ enum Command {
     Plot(plot::Plot),
     Run(run::Run),
     Merge(merge::Merge),
+    Fit(fit::Fit),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -102,6 +104,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Plot(plot) => plot.run(output),
         Command::Run(run) => run.run(registry, output),
         Command::Merge(merge) => merge.run(output),
+        Command::Fit(fit) => fit.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),

@@ -12,6 +12,7 @@ pub mod bands;
 pub mod cost;
 pub mod fault;
 pub mod file;
+pub mod fit;
 pub mod journal;
 pub mod manifest;
 pub mod merge;
@@ -87,9 +88,7 @@ impl Capacity {
     /// gives more than it has.
     #[must_use]
     pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, device: &Device) -> Self {
-        let (card_bytes, page_bytes) = (device.total_bytes, device.page_bytes);
-        // The driver maps whole pages: a part of a page at the end of a card is no use.
-        let card_bytes = card_bytes / page_bytes * page_bytes;
+        let card_bytes = device.usable_bytes();
         let tight = Self::times(bound_bytes, 1_100_000);
         let (bytes, origin) = match (wanted, trace.capacity_bytes) {
             (Wanted::Bytes(bytes), _) => (bytes, Origin::Asked),
@@ -288,7 +287,7 @@ pub fn run_row<E: Observer>(
     }))
 }
 
-/// Why a run could not be recorded.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The policy cannot be built from its parameters.

@@ -10,6 +10,7 @@
 //! seeds = 64                                           # 0 to 63, or a list
 //! metrics = ["failed", "footprint_bytes"]
 //! baseline = "first-fit"
+//! fit = true                                           # look for the smallest capacity
 //! ```
 //!
 //! Lists in a table multiply. Paths are relative to the file. Whatever does not fit is a
@@ -27,9 +28,9 @@ use toml::{Spanned, Value};
 use super::Wanted;
 use super::fault::{FileError, Text};
 use super::plan::{Asked, Experiment};
-use super::rows::metrics;
 use super::source::{DEFAULT_CARD, Source, card_of};
 use super::sweep::Entry;
+use crate::observe::metric::{self, Metric};
 use crate::policy::registry::nearest;
 use crate::policy::{Chosen, Registry};
 use crate::space::Device;
@@ -121,7 +122,7 @@ impl Reader<'_> {
             name: name.to_owned(),
             about: raw.about,
             capacities: self.capacities(raw.capacities, &devices)?,
-            metrics: self.metrics(raw.metrics)?,
+            metrics: self.metrics(raw.metrics, raw.fit)?,
             text: Arc::clone(&self.text),
             fit: raw.fit,
             sources,
@@ -246,22 +247,31 @@ impl Reader<'_> {
         Ok(parsed)
     }
 
-    fn metrics(&self, list: Option<List<String>>) -> Result<Vec<String>, FileError> {
+    fn metrics(&self, list: Option<List<String>>, fit: bool) -> Result<Vec<String>, FileError> {
         let Some(list) = list else {
-            return Ok(METRICS.map(str::to_owned).to_vec());
+            let fitted = fit.then_some("fit_to_bound_ppm");
+            return Ok(METRICS
+                .into_iter()
+                .chain(fitted)
+                .map(str::to_owned)
+                .collect());
         };
-        let known = metrics();
         let mut chosen = Vec::<String>::new();
         for name in self.filled("metrics", list)? {
             let span = name.span();
-            let name = name.into_inner();
-            if !known.contains(&name) {
-                let near = nearest(known.iter().map(String::as_str), &name).unwrap_or_default();
+            let Ok(metric) = Metric::find(name.get_ref()) else {
+                let name = name.get_ref();
+                let known = metric::METRICS.iter().map(|metric| metric.name);
+                let near = nearest(known, name).unwrap_or_default();
                 let what = format!("there is no metric '{name}'; did you mean '{near}'?");
                 return Err(self.fault(span, what).or("docs/metrics.md names them all"));
+            };
+            if metric.name.starts_with("fit_") && !fit {
+                let what = format!("'{}' is looked for only where it is asked for", metric.name);
+                return Err(self.fault(span, what).or("add the line fit = true"));
             }
-            self.once(chosen.iter().map(String::as_str), &name, &span)?;
-            chosen.push(name);
+            self.once(chosen.iter().map(String::as_str), metric.name, &span)?;
+            chosen.push(metric.name.to_owned());
         }
         Ok(chosen)
     }

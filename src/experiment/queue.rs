@@ -6,7 +6,7 @@
 //! comes first: readings of sources with many events, policies that were slow so far; what
 //! was never run comes before them, so that it is known. The order changes no result.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(super) struct Opened {
     pub reading: Reading,
     pub trace: Arc<Trace>,
     pub bound_bytes: u64,
+    /// The smallest capacities that were found, by card and policy.
+    pub fits: Mutex<BTreeMap<(usize, usize), Option<u64>>>,
 }
 
 /// What a worker is to do.

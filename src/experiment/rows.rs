@@ -20,26 +20,6 @@ pub struct CellRow {
     pub row: Row,
 }
 
-impl CellRow {
-    /// The value of a metric by the name of its column; `None` where it is undefined.
-    #[must_use]
-    pub fn metric(&self, name: &str) -> Option<u64> {
-        let row = serde_json::to_value(&self.row).ok()?;
-        row.get(name)?.as_u64()
-    }
-}
-
-/// The columns of a row that are no metric: they say what was run.
-const INPUTS: [&str; 4] = ["trace", "policy", "capacity_bytes", "seed"];
-
-/// The names of all metrics.
-#[must_use]
-pub fn metrics() -> Vec<String> {
-    let mut names = rows::columns();
-    names.retain(|name| !INPUTS.contains(&name.as_str()));
-    names
-}
-
 /// Writes rows as csv, one by one, the header first.
 pub struct Writer<W: Write>(csv::Writer<W>);
 
@@ -137,9 +117,6 @@ mod tests {
         assert_eq!(read, [one.clone(), CellRow::default()]);
         let header = String::from_utf8_lossy(&csv);
         assert!(header.starts_with("cell,capacity_asked,trace,policy,"));
-        assert_eq!(one.metric("failed"), Some(7));
-        assert_eq!(one.metric("mean_external_fragmentation_ppm"), None);
-        assert!(metrics().iter().all(|name| name != "policy"));
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use super::bands::{Points, Sampler};
 use super::fault::FileError;
+use super::fit::fit;
 use super::journal::{Journal, JournalError, Line};
 use super::plan::{Cell, Experiment};
 use super::queue::{Opened, Queue, Task};
-use super::{Capacity, Scene, Wanted, run_row};
+use super::{Capacity, RecordError, Scene, Wanted, run_row};
 use crate::bound::peak_live_requested_bytes;
-use crate::policy::{PolicyError, Registry};
+use crate::policy::{Chosen, PolicyError, Registry};
 use crate::trace::{Trace, TraceError};
 use crate::units::format_bytes;
 
@@ -98,6 +99,7 @@ impl Run<'_> {
                         reading,
                         bound_bytes: peak_live_requested_bytes(&trace),
                         trace: Arc::new(trace),
+                        fits: Mutex::default(),
                     });
                 }
                 Task::Run(opened, cell) => {
@@ -134,10 +136,15 @@ fn run_cell(
     let scene = scene(experiment, &opened.trace, opened.bound_bytes, cell)?;
     let chosen = &experiment.policies[cell.policy];
     let mut sampler = Sampler::new(opened.trace.events.len() as u64);
-    let (row, broke) = match run_row(&scene, registry, chosen, &mut sampler)? {
+    let (mut row, broke) = match run_row(&scene, registry, chosen, &mut sampler)? {
         Ok(row) => (Some(row), None),
         Err(what) => (None, Some(what)),
     };
+    if experiment.fit
+        && let Some(row) = &mut row
+    {
+        row.fit_bytes = fit_bytes(&scene, registry, opened, cell, chosen)?;
+    }
     let points = match row {
         Some(_) => sampler.finish(),
         None => Points::default(),
@@ -150,6 +157,29 @@ fn run_cell(
         broke,
         points,
     })
+}
+
+/// The smallest capacity that serves everything; it is looked for once, whatever capacities
+/// the experiment asks for. None where the card does not serve it, or the policy breaks.
+fn fit_bytes(
+    scene: &Scene,
+    registry: &Registry,
+    opened: &Opened,
+    cell: &Cell,
+    chosen: &Chosen,
+) -> Result<Option<u64>, PolicyError> {
+    let key = (cell.device, cell.policy);
+    let fits = || opened.fits.lock().expect("no fit is looked for with it");
+    if let Some(known) = fits().get(&key) {
+        return Ok(*known);
+    }
+    let found = match fit(scene, registry, chosen) {
+        Ok(found) => found.fit_bytes,
+        Err(RecordError::Policy(error)) => return Err(error),
+        Err(_) => None,
+    };
+    fits().insert(key, found);
+    Ok(found)
 }
 
 /// The trace on the card of a cell, at its capacity.

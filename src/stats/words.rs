@@ -22,7 +22,7 @@ pub(super) fn sentence(line: &Line, metric: &Metric) -> String {
         None => alone(policy, line.n, values, metric),
         Some(versus) => match line.verdict {
             Verdict::Same => same(policy, versus, metric),
-            Verdict::NotShown => not_shown(policy, versus, values, metric),
+            Verdict::NotShown => not_shown(policy, versus, metric),
             _ => differs(policy, versus, metric),
         },
     };
@@ -91,14 +91,22 @@ fn same(policy: &str, versus: &Versus, metric: &Metric) -> String {
     }
 }
 
+/// The policy's mean over the pairs; 0 where it never does what is counted.
+fn own_mean(versus: &Versus) -> f64 {
+    match versus.ratio {
+        Some(ratio) => ratio.value * versus.baseline_mean,
+        None => versus.mean_difference.value,
+    }
+}
+
 /// A difference may be there, but is not shown.
-fn not_shown(policy: &str, versus: &Versus, values: &Values, metric: &Metric) -> String {
+fn not_shown(policy: &str, versus: &Versus, metric: &Metric) -> String {
     let difference = &versus.mean_difference;
     let end = ending(printed(difference, |end| metric.print(end)), versus.pairs);
     let mut text = format!(
         "no difference shown in {}: {} under {policy}, {} under {}; the mean difference is {}, {end}",
         metric.label,
-        metric.print(values.mean.value),
+        metric.print(own_mean(versus)),
         metric.print(versus.baseline_mean),
         versus.baseline,
         metric.print(difference.value),
@@ -115,62 +123,90 @@ fn not_shown(policy: &str, versus: &Versus, values: &Values, metric: &Metric) ->
 fn differs(policy: &str, versus: &Versus, metric: &Metric) -> String {
     let baseline = &*versus.baseline;
     let lower = versus.mean_difference.value < 0.0;
-    let own_mean = versus.baseline_mean + versus.mean_difference.value;
-    let (amount, interval) = amount(versus, metric, lower);
-    let end = ending(interval, versus.pairs);
-    let Some(verb) = metric.verb else {
-        let way = if lower { "lower" } else { "higher" };
-        let merit = match metric.better {
-            Better::Neither => "",
-            Better::Lower if lower => " (better)",
-            Better::Higher if !lower => " (better)",
-            _ => " (worse)",
+    if let Some(verb) = metric.verb {
+        return match factor(versus, lower) {
+            Some((amount, interval)) if own_mean(versus) > 0.0 => {
+                let way = if lower { "less often" } else { "more often" };
+                let end = ending(interval, versus.pairs);
+                format!("{policy} {verb} {amount} {way} than {baseline}, {end}")
+            }
+            _ => seldom(policy, verb, versus, metric),
         };
-        let label = metric.label;
-        return format!(
-            "{label} is {amount} {way}{merit} under {policy} than under {baseline}, {end}"
-        );
-    };
-    let way = if lower { "less often" } else { "more often" };
-    if versus.ratio.is_none() || own_mean == 0.0 {
-        let (never, other, mean) = if lower {
-            (policy, baseline, versus.baseline_mean)
-        } else {
-            (baseline, policy, own_mean)
-        };
-        let often = times(metric, mean);
-        return format!("{never} never {verb}, {other} {verb} {often} on average, {end}");
     }
-    format!("{policy} {verb} {amount} {way} than {baseline}, {end}")
+    let ratio = factor(versus, lower).filter(|_| !is_share(metric));
+    let (amount, interval) = ratio.unwrap_or_else(|| distance(versus, metric, lower));
+    let way = if lower { "lower" } else { "higher" };
+    let merit = match metric.better {
+        Better::Neither => "",
+        Better::Lower if lower => " (better)",
+        Better::Higher if !lower => " (better)",
+        _ => " (worse)",
+    };
+    format!(
+        "{} is {amount} {way}{merit} under {policy} than under {baseline}, {}",
+        metric.label,
+        ending(interval, versus.pairs)
+    )
 }
 
-/// By how much it differs, without a sign, and the ends of the interval.
-fn amount(versus: &Versus, metric: &Metric, lower: bool) -> (String, Option<(String, String)>) {
-    let share = matches!(metric.unit, Unit::Share | Unit::Rate);
-    let ratio = versus.ratio.filter(|ratio| ratio.value > 0.0 && !share);
-    let Some(ratio) = ratio else {
-        let size = turned(
-            &versus.mean_difference,
-            |end| if lower { -end } else { end },
-        );
-        let print = |value: f64| match share {
-            true => format!("{:.1}", value / 1e4),
-            false => metric.print(value),
-        };
-        let points = if share { " points" } else { "" };
-        let ends = printed(&size, |end| print(end) + points);
-        return (print(size.value) + points, ends);
+/// What one of the two does never, or too seldom for a ratio with confidence.
+fn seldom(policy: &str, verb: &str, versus: &Versus, metric: &Metric) -> String {
+    let (own, base) = (own_mean(versus), versus.baseline_mean);
+    let baseline = &*versus.baseline;
+    let lower = own < base;
+    let (_, interval) = distance(versus, metric, lower);
+    let end = ending(interval, versus.pairs);
+    let (less, more, least, most) = if lower {
+        (policy, baseline, own, base)
+    } else {
+        (baseline, policy, base, own)
     };
+    let often = times(metric, most);
+    if least == 0.0 {
+        return format!("{less} never {verb}, {more} {verb} {often} on average, {end}");
+    }
+    let seldom = times(metric, least);
+    let apart = metric.print(most - least);
+    format!("{less} {verb} {seldom} on average, {more} {often}; the means differ by {apart}, {end}")
+}
+
+fn is_share(metric: &Metric) -> bool {
+    matches!(metric.unit, Unit::Share | Unit::Rate)
+}
+
+/// An amount in words, and the ends of its interval.
+type Amount = (String, Option<(String, String)>);
+
+/// How many times less or more, or by how many percent; `None` where the ratio has no
+/// confidence although there are several seeds.
+fn factor(versus: &Versus, lower: bool) -> Option<Amount> {
+    let ratio = versus.ratio?;
+    let sure = ratio.interval.is_some() || versus.pairs == 1;
+    let ratio = sure.then_some(ratio)?;
     let factor = turned(&ratio, |end| if lower { 1.0 / end } else { end });
-    if factor.value >= LEAST_FACTOR && factor.interval.is_none_or(|(low, _)| low > 0.0) {
+    let ends = |(low, high): (f64, f64)| low > 0.0 && high.is_finite();
+    if factor.value >= LEAST_FACTOR && factor.interval.is_none_or(ends) {
         let ends = printed(&factor, |end| format!("{end:.1}"));
-        return (format!("{:.1} times", factor.value), ends);
+        return Some((format!("{:.1} times", factor.value), ends));
     }
     let percent = turned(&ratio, |end| {
         100.0 * if lower { 1.0 - end } else { end - 1.0 }
     });
     let print = |value: f64| format!("{value:.1} %");
-    (print(percent.value), printed(&percent, print))
+    Some((print(percent.value), printed(&percent, print)))
+}
+
+/// By how much the means differ, without a sign.
+fn distance(versus: &Versus, metric: &Metric, lower: bool) -> Amount {
+    let size = turned(
+        &versus.mean_difference,
+        |end| if lower { -end } else { end },
+    );
+    let print = |value: f64| match is_share(metric) {
+        true => format!("{:.1} points", value / 1e4),
+        false => metric.print(value),
+    };
+    (print(size.value), printed(&size, print))
 }
 
 /// An estimate after a function that rises or falls; the interval's ends stay in order.

@@ -9,12 +9,13 @@ use crate::cli::folder::Folder;
 use crate::cli::output::Output;
 use crate::cli::plot;
 use crate::cli::table::{Cell, Column, Table};
-use crate::experiment::bands::quartiles;
 use crate::experiment::journal::{CELLS, Lines};
 use crate::experiment::manifest::Manifest;
 use crate::experiment::rows::{self, CellRow, RowsError};
+use crate::observe::metric::Metric;
+use crate::stats::{Group, Line, compare, write_csv};
 use crate::trace::TraceError;
-use crate::units::{format_bytes, format_count, format_nanos, format_ppm};
+use crate::units::format_count;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -52,13 +53,18 @@ pub fn write(
         })?;
     }
     let rows = lines.rows()?;
-    report(&rows, &manifest, output)?;
+    let said = report(&rows, &manifest)?;
+    if whole {
+        let lines: Vec<Line> = said.iter().flatten().cloned().collect();
+        folder.file("stats.csv", |out| write_csv(&lines, out))?;
+    }
     if whole && plots {
         let baseline = manifest.baseline.as_deref();
         plot::experiment(folder, folder.path(), &rows, &manifest.metrics, baseline)?;
     }
     manifest.files = folder.files();
     folder.json("manifest.json", &manifest)?;
+    print(&said, &manifest, output)?;
     tell(&rows, &broken, &manifest, folder, output)
 }
 
@@ -83,7 +89,7 @@ pub fn again(
             csv::Reader::from_reader(input).into_deserialize().collect();
         broken = read.map_err(|source| RowsError::Csv { file, source })?;
     }
-    report(&rows, manifest, output)?;
+    print(&report(&rows, manifest)?, manifest, output)?;
     tell(&rows, &broken, manifest, folder, output)?;
     Ok(broken)
 }
@@ -118,59 +124,98 @@ fn tell(
     Ok(())
 }
 
-/// What is said of the rows: a table of medians over the seeds.
-fn report(rows: &[CellRow], manifest: &Manifest, output: &mut Output) -> Result<(), CliError> {
-    let mut table = Table::new(vec![
+/// Sentences that are printed at most; `stats.csv` holds them all.
+const SENTENCES: usize = 24;
+
+/// What is said of the rows: statistics of every metric of the manifest.
+fn report(rows: &[CellRow], manifest: &Manifest) -> Result<Vec<Vec<Line>>, CliError> {
+    let baseline = manifest.baseline.as_deref();
+    let metrics = manifest.metrics.iter().map(|name| {
+        let metric = Metric::find(name).map_err(|error| {
+            CliError::usage(error.to_string(), "the manifest is of another version")
+        })?;
+        Ok(compare(&groups(rows, metric), metric, baseline))
+    });
+    metrics.collect()
+}
+
+/// The values of a metric by (trace, capacity, policy), in the order of the first rows.
+fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for row in rows {
+        let key = (&row.row.trace, &row.capacity_asked, &row.row.policy);
+        let place = *known.entry(key).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group {
+                workload: row.row.trace.clone(),
+                capacity: row.capacity_asked.clone(),
+                policy: row.row.policy.clone(),
+                samples: Vec::new(),
+            });
+        }
+        let value = metric.of(&row.row).map(|value| value as f64);
+        groups[place]
+            .samples
+            .push((row.row.seed.unwrap_or(0), value));
+    }
+    groups
+}
+
+/// A table of medians over the seeds, and what differs from the baseline.
+fn print(said: &[Vec<Line>], manifest: &Manifest, output: &mut Output) -> Result<(), CliError> {
+    let mut columns = vec![
         Column::words("policy", 0),
         Column::words("trace", 0),
         Column::words("capacity", 1),
         Column::number("seeds", 2),
-        Column::number("failed", 0),
-        Column::number("footprint", 0),
-        Column::number("external\nmean", 3),
-        Column::number("internal\npeak", 4),
-        Column::number("cost", 5),
-    ]);
-    for group in groups(rows) {
-        let median = |of: fn(&CellRow) -> Option<u64>, print: fn(u64) -> String| -> Cell {
-            let mut values: Vec<u64> = group.iter().filter_map(|row| of(row)).collect();
-            let median = quartiles(&mut values).map(|[_, median, _]| median);
-            median.map_or_else(|| "-".into(), print).into()
-        };
-        let first = group[0];
-        table.row(vec![
-            (&*first.row.policy).into(),
-            (&*first.row.trace).into(),
-            (&*first.capacity_asked).into(),
-            format_count(group.len() as u64).into(),
-            median(|it| Some(it.row.failed), format_count),
-            median(|it| Some(it.row.footprint_bytes), format_bytes),
-            median(|it| it.row.mean_external_fragmentation_ppm, format_ppm),
-            median(|it| it.row.peak_internal_fragmentation_ppm, format_ppm),
-            median(|it| Some(it.row.cost_ns), format_nanos),
-        ]);
+    ];
+    let metrics: Vec<&Metric> = manifest
+        .metrics
+        .iter()
+        .filter_map(|name| Metric::find(name).ok())
+        .collect();
+    let numbers = metrics.iter().zip(3..);
+    columns.extend(numbers.map(|(metric, rank)| Column::number(metric.label, rank)));
+    let mut table = Table::new(columns);
+    for at in 0..said.first().map_or(0, Vec::len) {
+        let first = &said[0][at];
+        let mut cells: Vec<Cell> = vec![
+            (&*first.policy).into(),
+            (&*first.workload).into(),
+            (&*first.capacity).into(),
+            format_count((first.n + first.undefined) as u64).into(),
+        ];
+        for (lines, metric) in said.iter().zip(&metrics) {
+            let median = lines[at].values.as_ref().map(|values| values.median.value);
+            cells.push(
+                median
+                    .map_or_else(|| "-".into(), |it| metric.print(it))
+                    .into(),
+            );
+        }
+        table.row(cells);
     }
-    for line in table.lines(output.columns, output.colour).0 {
+    let (lines, dropped) = table.lines(output.columns, output.colour);
+    for line in lines {
         output.line(&line)?;
     }
+    if !dropped.is_empty() {
+        output.line(&format!("left out: {}; see rows.csv", dropped.join(", ")))?;
+    }
     output.line("figures are medians over the seeds")?;
-    match &manifest.baseline {
-        Some(baseline) => output.line(&format!("the baseline is {baseline}")),
-        None => Ok(()),
+    let against: Vec<&Line> = said
+        .iter()
+        .flatten()
+        .filter(|it| it.versus.is_some())
+        .collect();
+    for line in against.iter().take(SENTENCES) {
+        let place = format!("{} at {}", line.workload, line.capacity);
+        output.line(&format!("{place}: {}", line.sentence))?;
     }
-}
-
-/// The rows of each (trace, capacity, policy), in the order of the first ones.
-fn groups(rows: &[CellRow]) -> Vec<Vec<&CellRow>> {
-    let mut groups: Vec<Vec<&CellRow>> = Vec::new();
-    let mut known = std::collections::HashMap::new();
-    for row in rows {
-        let group = (&row.row.trace, &row.capacity_asked, &row.row.policy);
-        let place = *known.entry(group).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[place].push(row);
+    if against.len() > SENTENCES {
+        let more = against.len() - SENTENCES;
+        output.line(&format!("{more} more sentences are in stats.csv"))?;
     }
-    groups
+    Ok(())
 }

@@ -95,6 +95,29 @@ fn never_has_no_ratio() {
     );
 }
 
+/// In some resamples the baseline never fails, so its ratio has no confidence; a policy
+/// that may never fail has no greatest factor.
+#[test]
+fn what_happens_seldom_is_told_without_a_factor() {
+    let (own, seldom) = ([5.0, 6.0, 5.0, 7.0, 5.0, 6.0, 4.0, 6.0], [0.0; 7]);
+    let seldom = [&seldom[..], &[1.0]].concat();
+    let (verdict, text) = said("failed", &own, &seldom);
+    assert_eq!(verdict, Verdict::Worse);
+    assert!(
+        text.starts_with(
+            "first-fit fails 0.125 times on average, best-fit 5.5 times; the means differ by 5.4, 95 % "
+        ),
+        "{text}"
+    );
+    let (verdict, text) = said("failed", &seldom, &own);
+    assert_eq!(verdict, Verdict::Better);
+    assert!(
+        text.starts_with("best-fit fails 97.7 % less often than first-fit, 95 % confidence ")
+            && text.ends_with(" to 100.0 %, 8 seeds"),
+        "{text}"
+    );
+}
+
 #[test]
 fn what_is_not_shown_is_not_told_as_a_difference() {
     let (own, base) = (around(10.0, 12, 0), around(10.0, 12, 3));
