@@ -34,13 +34,23 @@ fn run(arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// Runs a command that succeeds, and gives its standard output.
+/// Runs a command that succeeds, and gives its standard output. Plots have tests of their
+/// own and are left out.
 fn ran(arguments: &[&str]) -> String {
-    let output = run(arguments);
+    let output = run(&[arguments, &["--no-plots"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {said}");
     assert_eq!(said, "", "{arguments:?} is quiet without a terminal");
     String::from_utf8(output.stdout).expect("text")
+}
+
+/// Files of one kind differ where any of them does.
+fn assert_same(have: &BTreeMap<String, Vec<u8>>, want: &BTreeMap<String, Vec<u8>>, what: &str) {
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(have), names(want), "{what}");
+    for (name, bytes) in have {
+        assert!(*bytes == want[name], "{what}: {name} differs");
+    }
 }
 
 /// Runs a command that fails, and gives its code and what it says.
@@ -79,9 +89,15 @@ fn files_are_the_same_for_any_number_of_threads_and_differ_between_seeds() {
     let (_folder, path) = experiment(SMALL);
     let one = files_of(&path, &["--jobs", "1"]);
     let names: Vec<&str> = one.keys().map(String::as_str).collect();
-    assert_eq!(names, ["bands.csv", "manifest.json", "rows.csv"]);
+    for name in ["bands.csv", "manifest.json", "rows.csv", "stats.csv"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
     for jobs in ["2", "16"] {
-        assert!(files_of(&path, &["--jobs", jobs]) == one, "{jobs} threads");
+        assert_same(
+            &files_of(&path, &["--jobs", jobs]),
+            &one,
+            &format!("{jobs} threads"),
+        );
     }
     let rows = String::from_utf8(one["rows.csv"].clone()).expect("text");
     assert_eq!(rows.lines().count(), SMALL_CELLS + 1);
@@ -97,8 +113,11 @@ fn files_are_the_same_for_any_number_of_threads_and_differ_between_seeds() {
     assert_ne!(measured("/seed-0/"), measured("/seed-1/"));
     let (_other, other) = experiment(&SMALL.replace("seeds = 3", "seeds = [7, 8, 9]"));
     let other = files_of(&other, &[]);
-    for (name, bytes) in &other {
-        assert!(*bytes != one[name], "{name} is the same for other seeds");
+    for name in ["bands.csv", "manifest.json", "rows.csv", "stats.csv"] {
+        assert!(
+            other[name] != one[name],
+            "{name} is the same for other seeds"
+        );
     }
 }
 
@@ -131,7 +150,7 @@ fn a_run_cut_off_at_any_byte_is_gone_on_with() {
         fs::write(out.join("journal.jsonl"), &journal[..cut]).expect("a file");
         let arguments = ["run", text(&path), "--out", text(&out), "--resume"];
         ran(&[&arguments[..], &shard].concat());
-        assert!(files(&out) == whole, "cut at byte {cut}");
+        assert_same(&files(&out), &whole, &format!("cut at byte {cut}"));
         let again = ran(&[&arguments[..], &shard].concat());
         assert!(again.contains("every cell is done already"), "{again}");
     }
@@ -192,7 +211,7 @@ fn an_interrupted_run_keeps_its_rows_and_ends_like_any_other() {
     assert!(said.contains("was written with other capacities"), "{said}");
     fs::write(&path, &text_of_many).expect("a file");
     ran(&resume);
-    assert!(files(&out) == whole);
+    assert_same(&files(&out), &whole, "gone on with, or joined");
 }
 
 #[test]
@@ -228,7 +247,7 @@ fn shards_join_to_the_files_of_one_run() {
         let out = folder.path().join(format!("joined-{of}"));
         let names: Vec<&str> = shards.iter().rev().map(|path| text(path)).collect();
         ran(&[&["merge", "--out", text(&out)], &names[..]].concat());
-        assert!(files(&out) == whole, "{of} shards");
+        assert_same(&files(&out), &whole, &format!("{of} shards"));
     }
     let out = folder.path().join("none");
     let join = |shards: &[&str]| {
@@ -449,6 +468,7 @@ fn a_recorded_trace_is_a_source_without_seeds() {
 fn the_example_runs_and_json_holds_its_rows() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/padding.toml");
     let out = tempfile::tempdir().expect("a folder");
+    // With its plots, as a reader would run it.
     let output = run(&["run", text(&path), "--out", text(out.path()), "--json"]);
     assert!(output.status.success());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -459,6 +479,32 @@ fn the_example_runs_and_json_holds_its_rows() {
         said.starts_with("padding (What rounding sizes up costs"),
         "{said}"
     );
+}
+
+/// The smallest capacity does not hang on what was asked for, and serves everything.
+#[test]
+fn an_experiment_looks_for_the_smallest_capacity() {
+    let (_folder, path) = experiment(&SMALL.replace("baseline", "fit = true\nbaseline"));
+    let out = tempfile::tempdir().expect("a folder");
+    let arguments = ["run", text(&path), "--out", text(out.path()), "--jobs", "2"];
+    let said = ran(&arguments);
+    assert!(said.contains("smallest capacity in lower bounds"), "{said}");
+    let file = fs::File::open(out.path().join("rows.csv")).expect("a file");
+    let rows = vramlab::experiment::rows::read_csv("rows.csv", file).expect("rows");
+    assert_eq!(rows.len(), SMALL_CELLS);
+    for row in &rows {
+        let fit = row.row.fit_bytes.expect("the card serves everything");
+        assert!(fit >= row.row.lower_bound_bytes, "{}", row.cell);
+        let same = |other: &&vramlab::experiment::rows::CellRow| {
+            let key = |it: &vramlab::observe::Row| (it.trace.clone(), it.seed, it.policy.clone());
+            key(&other.row) == key(&row.row)
+        };
+        assert!(
+            rows.iter()
+                .filter(same)
+                .all(|it| it.row.fit_bytes == Some(fit))
+        );
+    }
 }
 
 /// Tasks of an array, as Slurm starts them.
@@ -486,7 +532,7 @@ fn the_slurm_script_runs_a_shard_a_task() {
     }
     let merge: Vec<&str> = merge.iter().map(String::as_str).collect();
     ran(&merge);
-    assert!(files(&out) == whole);
+    assert_same(&files(&out), &whole, "gone on with, or joined");
 }
 
 #[test]
@@ -514,10 +560,11 @@ fn the_snakemake_workflow_gives_the_files_of_one_run() {
         .arg(format!("out={}", text(&out)))
         .arg("shards=2")
         .arg(format!("vramlab={}", env!("CARGO_BIN_EXE_vramlab")))
+        .arg("merge_options=--no-plots")
         .output()
         .expect("it was there a moment ago");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(out.join("shards/2/cells.jsonl").exists(), "{said}");
-    assert!(files(&out) == whole, "{said}");
+    assert_same(&files(&out), &whole, &said);
 }
