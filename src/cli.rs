@@ -12,10 +12,13 @@ mod fidelity;
 mod fit;
 mod folder;
 mod load;
+mod merge;
 mod output;
+mod plot;
 mod policy;
 mod progress;
 mod replay;
+mod run;
 mod shell;
 mod table;
 mod trace;
@@ -39,7 +42,8 @@ use crate::policy::Registry;
     propagate_version = true,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 ok, 1 internal, 2 usage, 3 bad input, 5 a policy broke a rule,\n\
-                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device."
+                  10 --fail-on-oom met, 20 a regression or a mismatch found, 30 no CUDA device,\n\
+                  130 interrupted."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -55,6 +59,9 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
+    Plot(plot::Plot),
+    Run(run::Run),
+    Merge(merge::Merge),
     Fit(fit::Fit),
     #[command(subcommand)]
     Trace(trace::Trace),
@@ -94,6 +101,9 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
+        Command::Plot(plot) => plot.run(output),
+        Command::Run(run) => run.run(registry, output),
+        Command::Merge(merge) => merge.run(output),
         Command::Fit(fit) => fit.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),

@@ -1,10 +1,27 @@
 //! One cell of an experiment: one trace under one policy on one card, and what was seen.
 //!
+//! An experiment is a file ([`file`]) that becomes cells ([`plan`]); they are run
+//! ([`runner`]), kept as they are done ([`journal`]), and written in order ([`rows`],
+//! [`bands`]), on one machine or in shards that are joined ([`merge`]).
+//!
 //! A cell is a function of its inputs: it prints nothing, reads no clock, and gives the
 //! same result on any thread. Cells run beside each other; what happens inside one does
 //! not disturb the others, not even a policy that breaks a rule.
 
+pub mod bands;
+pub mod cost;
+pub mod fault;
+pub mod file;
 pub mod fit;
+pub mod journal;
+pub mod manifest;
+pub mod merge;
+pub mod plan;
+mod queue;
+pub mod rows;
+pub mod runner;
+pub mod source;
+mod sweep;
 
 use std::cell::Cell as Flag;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,19 +70,29 @@ pub enum Wanted {
     ByTrace,
     /// So many bytes.
     Bytes(u64),
+    /// So many millionths of the peak of live requested bytes.
+    Times(u64),
     /// The whole card.
     Card,
 }
 
 impl Capacity {
+    /// So many millionths of `bound_bytes`, rounded up.
+    #[must_use]
+    pub fn times(bound_bytes: u64, ppm: u64) -> u64 {
+        let bytes = (u128::from(bound_bytes) * u128::from(ppm)).div_ceil(1_000_000);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// The capacity for a trace whose live requests peak at `bound_bytes`; a card never
     /// gives more than it has.
     #[must_use]
     pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, device: &Device) -> Self {
         let card_bytes = device.usable_bytes();
-        let tight = u64::try_from((u128::from(bound_bytes) * 11).div_ceil(10)).unwrap_or(u64::MAX);
+        let tight = Self::times(bound_bytes, 1_100_000);
         let (bytes, origin) = match (wanted, trace.capacity_bytes) {
             (Wanted::Bytes(bytes), _) => (bytes, Origin::Asked),
+            (Wanted::Times(ppm), _) => (Self::times(bound_bytes, ppm), Origin::Asked),
             (Wanted::ByTrace, Some(bytes)) => (bytes, Origin::Trace),
             (Wanted::ByTrace, None) if tight > 0 => (tight, Origin::Tight),
             (Wanted::ByTrace | Wanted::Card, _) => (card_bytes, Origin::Card),
@@ -83,8 +110,8 @@ impl Capacity {
 /// A trace made ready for many cells: what all of them share is found once.
 #[derive(Debug)]
 pub struct Scene {
-    /// The trace.
-    pub trace: Trace,
+    /// The trace; cells of other capacities share it.
+    pub trace: Arc<Trace>,
     /// The peak of its live requested bytes.
     pub bound_bytes: u64,
     /// What may be reserved.
@@ -98,8 +125,20 @@ pub struct Scene {
 impl Scene {
     /// A trace on a card.
     #[must_use]
-    pub fn new(trace: Trace, device: Arc<Device>, wanted: Wanted) -> Self {
+    pub fn new(trace: impl Into<Arc<Trace>>, device: Arc<Device>, wanted: Wanted) -> Self {
+        let trace = trace.into();
         let bound_bytes = peak_live_requested_bytes(&trace);
+        Scene::bounded(trace, bound_bytes, device, wanted)
+    }
+
+    /// A trace whose peak of live requested bytes is known, on a card.
+    #[must_use]
+    pub fn bounded(
+        trace: Arc<Trace>,
+        bound_bytes: u64,
+        device: Arc<Device>,
+        wanted: Wanted,
+    ) -> Self {
         let capacity = Capacity::choose(wanted, &trace, bound_bytes, &device);
         Scene {
             trace,
@@ -191,23 +230,34 @@ pub fn run_cell<E: Observer>(
 }
 
 /// Replays the whole trace and collects what was seen.
-fn watched<E: Observer>(
+fn watched<E: Observer>(scene: &Scene, replay: Replay, label: &str, watch: Watch<'_, E>) -> Seen {
+    let failures = Failures::new(KEPT_FAILURES, scene.trace.truth.as_deref());
+    let map = watch.map.then(MapObserver::default);
+    let mut seen = ((Timeline::default(), failures), (map, watch.extra));
+    let row = summed(scene, replay, label, watch.progress, &mut seen);
+    let ((timeline, failures), (map, _)) = seen;
+    Seen {
+        row,
+        timeline,
+        failures,
+        map: map.map(MapObserver::finish),
+    }
+}
+
+/// Replays the whole trace; the row, while `extra` looks on.
+fn summed<E: Observer>(
     scene: &Scene,
     mut replay: Replay,
     label: &str,
-    watch: Watch<'_, E>,
-) -> Seen {
+    progress: &(dyn Fn(u64) + Sync),
+    extra: &mut E,
+) -> Row {
     let trace = &scene.trace;
     replay.name_streams(&trace.streams);
-    let failures = Failures::new(KEPT_FAILURES, trace.truth.as_deref());
     let hazards = Hazards::new(trace.streams.len(), replay.policy().blind());
-    let map = watch.map.then(MapObserver::default);
-    let mut seen = (
-        (Summary::default(), Timeline::default()),
-        ((failures, hazards), (map, watch.extra)),
-    );
-    feed(trace, &mut replay, &mut seen, watch.progress);
-    let ((summary, timeline), ((failures, hazards), (map, _))) = seen;
+    let mut seen = ((Summary::default(), hazards), extra);
+    feed(trace, &mut replay, &mut seen, progress);
+    let ((summary, hazards), _) = seen;
     let labels = Labels {
         trace: &trace.name,
         policy: label,
@@ -215,12 +265,26 @@ fn watched<E: Observer>(
         lower_bound_bytes: scene.bound_bytes,
         seed: scene.seed,
     };
-    Seen {
-        row: summary.row(&replay, labels),
-        timeline,
-        failures,
-        map: map.map(MapObserver::finish),
-    }
+    summary.row(&replay, labels)
+}
+
+/// Runs one policy over a trace for its row alone, while `extra` looks on. A policy that
+/// cannot start has a row in which every request failed; one that breaks a rule has the
+/// text of its panic instead.
+///
+/// # Errors
+/// [`PolicyError`] where the policy cannot be built from its parameters.
+pub fn run_row<E: Observer>(
+    scene: &Scene,
+    registry: &Registry,
+    chosen: &Chosen,
+    extra: &mut E,
+) -> Result<Result<Row, String>, PolicyError> {
+    let policy = registry.build(chosen)?;
+    Ok(caught(|| match Replay::new(policy, scene.config(false)) {
+        Ok(replay) => summed(scene, replay, &chosen.label, &|_| (), extra),
+        Err(_) => row_of_nothing(scene, &chosen.label),
+    }))
 }
 
 /// Why a run has no result.

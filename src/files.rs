@@ -32,6 +32,16 @@ pub fn write_atomically(
     written
 }
 
+/// The blake3 hash of a file, in hexadecimal.
+///
+/// # Errors
+/// What the system says.
+pub fn blake3_of(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
 /// Writes and closes the partial file.
 fn write_beside(
     beside: &Path,

@@ -1,19 +1,24 @@
 //! Plots: what was measured, as pictures made to be read on paper, in SVG and in PNG.
 //!
-//! A chart is plain data ([`LineChart`], [`BarChart`], [`AddressMap`], [`SizeHistogram`]) and knows nothing
-//! of traces or policies but their names. It is laid out once, as marks on a sheet (`scene`), and only then drawn by
+//! A chart is plain data ([`LineChart`], [`BarChart`], [`AddressMap`], [`SizeHistogram`], [`SpreadChart`],
+//! [`HeatMap`], [`ParetoChart`]) and knows nothing of traces or policies but their names. It is laid out once, as marks on a sheet (`scene`), and only then drawn by
 //! plotters (`canvas`), so that both formats show the same. A name has the same colour in every
 //! chart (`palette`). The same chart gives the same bytes, on any machine: the font is in the binary.
 
 mod axis;
 mod bars;
 mod canvas;
+pub mod experiment;
 mod frame;
+mod heat;
 mod histogram;
 mod lines;
 mod map;
 mod palette;
+mod pareto;
+mod rows;
 mod scene;
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -23,9 +28,12 @@ use crate::files::write_atomically;
 
 pub use axis::{Axis, Unit};
 pub use bars::{BarChart, BarColumn, BarRow, Outcome};
+pub use heat::HeatMap;
 pub use histogram::{SizeBin, SizeHistogram};
 pub use lines::{Guide, LineChart, Point, Series, Shape};
 pub use map::{AddressMap, Colouring, Rect, Segment, size_classes};
+pub use pareto::{ParetoChart, ParetoPoint};
+pub use spread::{Spread, SpreadChart, SpreadPanel, Summary};
 
 /// A picture, before it is drawn.
 #[derive(Clone, Debug)]
@@ -38,6 +46,27 @@ pub enum Chart {
     Map(AddressMap),
     /// How many requests of which size.
     Histogram(SizeHistogram),
+    /// How a measure spreads over seeds.
+    Spread(SpreadChart),
+    /// A measure over two parameters.
+    Heat(HeatMap),
+    /// Two measures against each other.
+    Pareto(ParetoChart),
+}
+
+impl Chart {
+    /// Lays the chart out.
+    fn scene(&self) -> scene::Scene {
+        match self {
+            Chart::Lines(chart) => lines::scene(chart),
+            Chart::Bars(chart) => bars::scene(chart),
+            Chart::Map(chart) => map::scene(chart),
+            Chart::Histogram(chart) => histogram::scene(chart),
+            Chart::Spread(chart) => spread::scene(chart),
+            Chart::Heat(chart) => heat::scene(chart),
+            Chart::Pareto(chart) => pareto::scene(chart),
+        }
+    }
 }
 
 /// A file format.
@@ -90,12 +119,7 @@ impl PlotError {
 /// # Errors
 /// When the drawing library or the encoder fails; no input is known to bring that about.
 pub fn render(chart: &Chart, format: Format) -> Result<Vec<u8>, PlotError> {
-    let scene = match chart {
-        Chart::Lines(chart) => lines::scene(chart),
-        Chart::Bars(chart) => bars::scene(chart),
-        Chart::Map(chart) => map::scene(chart),
-        Chart::Histogram(chart) => histogram::scene(chart),
-    };
+    let scene = chart.scene();
     match format {
         Format::Svg => canvas::svg(&scene),
         Format::Png => canvas::png(&scene),

@@ -54,11 +54,17 @@ pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     }
 }
 
+/// The known name that differs from `name` in the fewest letters.
+#[must_use]
+pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    known.min_by_key(|near| distance(near, name))
+}
+
 /// What to say of a name that is not known: the nearest one that is, and all of them.
 #[must_use]
 pub fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
-    let near = known.iter().min_by_key(|near| distance(near, name));
+    let near = nearest(known.iter().copied(), name);
     let hint = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
     let known = known.join(", ");
     format!("there is no such {kind}; {hint}known are: {known}")

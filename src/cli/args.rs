@@ -8,13 +8,10 @@ use clap::Args;
 
 use super::CliError;
 use crate::experiment::Wanted;
-use crate::policy::registry::DEVICES;
+use crate::experiment::source::{DEFAULT_CARD, card_of};
 use crate::space::Device;
 use crate::trace::OpenOptions;
 use crate::units::{format_bytes, parse_bytes};
-
-/// The card where none is named.
-pub const DEFAULT_CARD: &str = "h200";
 
 /// The card, and what of it may be used.
 #[derive(Debug, Args)]
@@ -25,7 +22,7 @@ pub struct CardArgs {
     pub capacity: Option<Wanted>,
 
     /// The whole card: the name of a measured one, or a size (with the costs of the default)
-    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = parse_card)]
+    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = card_of)]
     pub card: Arc<Device>,
 }
 
@@ -76,29 +73,6 @@ fn parse_wanted(text: &str) -> Result<Wanted, String> {
     parse_bytes(text)
         .map(Wanted::Bytes)
         .map_err(|error| error.to_string())
-}
-
-/// A measured card by name, or the default one with another size.
-pub fn parse_card(text: &str) -> Result<Arc<Device>, String> {
-    let measured = |name: &str| {
-        let found = DEVICES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, body)| Device::from_toml(body).map_err(|error| error.to_string()))
-    };
-    if let Some(device) = measured(text) {
-        return device.map(Arc::new);
-    }
-    let known: Vec<&str> = DEVICES.iter().map(|(name, _)| *name).collect();
-    let known = known.join(", ");
-    if !text.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(format!(
-            "there is no card '{text}'; known are: {known}; or give a size such as 80GiB"
-        ));
-    }
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    let mut device = measured(DEFAULT_CARD).expect("the default card is in the binary")?;
-    device.total_bytes = bytes;
-    device.name = format!("{} of {DEFAULT_CARD}", format_bytes(bytes));
-    Ok(Arc::new(device))
 }
 
 /// How traces are opened.

@@ -1,10 +1,11 @@
 //! Charts of what cells saw.
 
-use crate::experiment::{Ended, Scene, Seen};
+use crate::experiment::Scene;
 use crate::observe::map::When;
-use crate::observe::timeline::{Bucket, Range, Timeline};
+use crate::observe::timeline::{Bucket, Range};
 use crate::observe::warnings::{FRAGMENTATION_PPM, SUCCESS_PPM};
-use crate::observe::{AddressMap, RequestSizes};
+use crate::observe::{AddressMap, RequestSizes, Row};
+use crate::plot::experiment::pareto;
 use crate::plot::{
     self, Axis, BarChart, Chart, Colouring, Guide, LineChart, Outcome, Point, Rect, Segment,
     Series, Shape, SizeBin, SizeHistogram, Unit, size_classes,
@@ -17,19 +18,47 @@ const WARN_SUCCESS: f64 = SUCCESS_PPM as f64 / 1e4;
 /// External fragmentation above this is warned of, in percent.
 const WARN_FRAGMENTATION: f64 = FRAGMENTATION_PPM as f64 / 1e4;
 
-/// What every chart of a trace says below its title.
-fn subtitle(scene: &Scene) -> String {
-    format!(
-        "{}, capacity {}, card {}",
-        scene.trace.name,
-        format_bytes(scene.capacity.bytes),
-        scene.device.name
-    )
+/// What the charts of a comparison say below their titles; rows and a manifest tell it too.
+pub struct Caption<'a> {
+    /// The trace's name.
+    pub trace: &'a str,
+    /// What may be reserved.
+    pub capacity_bytes: u64,
+    /// The card's name.
+    pub card: &'a str,
+}
+
+impl<'a> Caption<'a> {
+    /// Of a trace on a card.
+    pub fn of(scene: &'a Scene) -> Self {
+        Caption {
+            trace: &scene.trace.name,
+            capacity_bytes: scene.capacity.bytes,
+            card: &scene.device.name,
+        }
+    }
+
+    fn words(&self) -> String {
+        let capacity = format_bytes(self.capacity_bytes);
+        format!("{}, capacity {capacity}, card {}", self.trace, self.card)
+    }
+}
+
+/// A policy's name and its timeline.
+pub type Timed<'a> = (&'a str, &'a [Bucket]);
+
+/// Whether a timeline has times of its own: without any, an event counts 1 us.
+fn timed(buckets: &[Bucket]) -> bool {
+    let counted = |bucket: &Bucket| {
+        let (first, last) = (bucket.first_event, bucket.last_event);
+        (bucket.first_ns, bucket.last_ns) == (first * 1000, last * 1000)
+    };
+    !buckets.iter().all(counted)
 }
 
 /// The horizontal axis: time where the trace has times, else the number of the event.
-fn axis(trace: &Trace) -> Axis {
-    if trace.has_times() {
+fn axis(timed: bool) -> Axis {
+    if timed {
         Axis::new("trace time", Unit::TimeNs)
     } else {
         Axis::new("event", Unit::Events)
@@ -37,14 +66,14 @@ fn axis(trace: &Trace) -> Axis {
 }
 
 fn series(
-    trace: &Trace,
-    timeline: &Timeline,
+    timed: bool,
+    buckets: &[Bucket],
     name: &str,
     shape: Shape,
     value: impl Fn(&Bucket) -> Option<Range>,
 ) -> Series {
     let point = |bucket: &Bucket| {
-        let x = if trace.has_times() {
+        let x = if timed {
             bucket.last_ns
         } else {
             bucket.last_event
@@ -52,25 +81,21 @@ fn series(
         let (low, high) = value(bucket).map_or((f64::NAN, f64::NAN), |range| {
             (range.min as f64, range.max as f64)
         });
-        Point {
-            x: x as f64,
-            low,
-            high,
-        }
+        Point::range(x as f64, low, high)
     };
     Series {
         name: name.to_owned(),
         shape,
-        points: timeline.buckets().iter().map(point).collect(),
+        points: buckets.iter().map(point).collect(),
     }
 }
 
 /// External fragmentation over time, one curve a policy.
-pub fn fragmentation(scene: &Scene, cells: &[&Seen]) -> Chart {
-    let curve = |seen: &&Seen| {
-        let name = &seen.row.policy;
+pub fn fragmentation(caption: &Caption<'_>, timelines: &[Timed<'_>]) -> Chart {
+    let timed = timelines.iter().any(|(_, buckets)| timed(buckets));
+    let curve = |(name, buckets): &Timed<'_>| {
         let value = |bucket: &Bucket| bucket.external_fragmentation_ppm;
-        let mut curve = series(&scene.trace, &seen.timeline, name, Shape::Step, value);
+        let mut curve = series(timed, buckets, name, Shape::Step, value);
         for point in &mut curve.points {
             // From parts per million to percent.
             (point.low, point.high) = (point.low / 1e4, point.high / 1e4);
@@ -79,29 +104,28 @@ pub fn fragmentation(scene: &Scene, cells: &[&Seen]) -> Chart {
     };
     Chart::Lines(LineChart {
         title: "External fragmentation over time".into(),
-        subtitle: subtitle(scene),
-        x: axis(&scene.trace),
+        subtitle: caption.words(),
+        x: axis(timed),
         y: Axis::new("1 - largest free / free", Unit::Percent),
-        series: cells.iter().map(curve).collect(),
+        series: timelines.iter().map(curve).collect(),
         guides: vec![Guide {
             value: WARN_FRAGMENTATION,
             label: format!("warning above {WARN_FRAGMENTATION} %"),
         }],
+        apart: false,
     })
 }
 
 /// Requested, occupied and reserved bytes over time under one policy.
-pub fn memory(scene: &Scene, seen: &Seen) -> Chart {
-    let trace = &scene.trace;
+pub fn memory(caption: &Caption<'_>, (policy, buckets): Timed<'_>) -> Chart {
+    let timed = timed(buckets);
     let curve = |name, shape, value: fn(&Bucket) -> Range| {
-        series(trace, &seen.timeline, name, shape, |bucket| {
-            Some(value(bucket))
-        })
+        series(timed, buckets, name, shape, |bucket| Some(value(bucket)))
     };
     Chart::Lines(LineChart {
-        title: format!("Memory over time under {}", seen.row.policy),
-        subtitle: subtitle(scene),
-        x: axis(trace),
+        title: format!("Memory over time under {policy}"),
+        subtitle: caption.words(),
+        x: axis(timed),
         y: Axis::new("memory", Unit::Bytes),
         series: vec![
             curve("reserved", Shape::Step, |bucket| bucket.reserved_bytes),
@@ -109,27 +133,30 @@ pub fn memory(scene: &Scene, seen: &Seen) -> Chart {
             curve("requested", Shape::Step, |bucket| bucket.requested_bytes),
         ],
         guides: vec![Guide {
-            value: scene.capacity.bytes as f64,
+            value: caption.capacity_bytes as f64,
             label: "capacity".into(),
         }],
+        apart: false,
     })
 }
 
-/// Failures and success rate of each policy.
-pub fn outcomes(scene: &Scene, cells: &[&Ended]) -> Chart {
-    let rows = cells.iter().filter_map(|ended| ended.row());
-    let outcome = |row: &crate::observe::Row| Outcome {
+/// What of a comparison is drawn from the rows alone, with the stems of the files.
+pub fn of_rows(caption: &Caption<'_>, rows: &[Row]) -> Vec<(&'static str, Chart)> {
+    let outcome = |row: &Row| Outcome {
         policy: row.policy.clone(),
         requests: row.served + row.failed,
         failed: row.failed,
     };
-    let outcomes: Vec<Outcome> = rows.map(outcome).collect();
-    Chart::Bars(BarChart::outcomes(
-        "Failures and success rate",
-        &subtitle(scene),
-        &outcomes,
-        WARN_SUCCESS,
-    ))
+    let outcomes: Vec<Outcome> = rows.iter().map(outcome).collect();
+    let title = "Failures and success rate";
+    let bars = BarChart::outcomes(title, &caption.words(), &outcomes, WARN_SUCCESS);
+    let mut charts = vec![("outcomes", Chart::Bars(bars))];
+    let policies: Vec<(&str, Vec<&Row>)> = rows
+        .iter()
+        .map(|row| (row.policy.as_str(), vec![row]))
+        .collect();
+    charts.extend(pareto(&caption.words(), &policies).map(|chart| ("pareto", chart)));
+    charts
 }
 
 /// Which addresses were in use when, under one policy.
@@ -158,8 +185,8 @@ pub fn map(scene: &Scene, policy: &str, map: &AddressMap) -> Chart {
     let failed = map.columns.iter().filter(|column| column.failed > 0);
     Chart::Map(plot::AddressMap {
         title: format!("Addresses in use under {policy}"),
-        subtitle: subtitle(scene),
-        x: axis(&scene.trace),
+        subtitle: Caption::of(scene).words(),
+        x: axis(timed),
         segments: segments.collect(),
         rects,
         classes,

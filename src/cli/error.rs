@@ -3,9 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use miette::Diagnostic;
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use crate::experiment::RecordError;
+use crate::experiment::fault::FileError;
+use crate::experiment::journal::JournalError;
+use crate::experiment::merge::MergeError;
+use crate::experiment::rows::RowsError;
+use crate::experiment::runner::RunError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
@@ -65,6 +70,33 @@ pub enum CliError {
     /// A run could not be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// An experiment file does not fit.
+    #[error("{error}")]
+    Experiment {
+        /// What is wrong, and where.
+        error: Box<FileError>,
+        /// The file, to be shown.
+        source_code: Box<NamedSource<String>>,
+    },
+    /// The journal of an experiment cannot be gone on with.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The rows of an experiment cannot be read.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// Shards cannot be joined.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    /// Ctrl-C was pressed; what was done is kept.
+    #[error("interrupted: {done} of {of} cells are done and kept in {}", out.display())]
+    Interrupted {
+        /// Cells that are done.
+        done: usize,
+        /// Cells of all.
+        of: usize,
+        /// The folder.
+        out: PathBuf,
+    },
     /// A policy failed the conformance suite.
     #[error("policy '{policy}' does not conform: {what}")]
     Nonconforming {
@@ -109,7 +141,7 @@ impl CliError {
     }
 
     /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
-    /// 20 a mismatch.
+    /// 20 a mismatch, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -119,12 +151,16 @@ impl CliError {
             | CliError::Usage { .. }
             | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
+            CliError::Experiment { .. } | CliError::Journal(_) => 3,
+            CliError::Rows(_) | CliError::Merge(_) => 3,
             CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
             CliError::Record(RecordError::Broke { .. })
             | CliError::Broke(_)
             | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
             CliError::Mismatch { .. } => 20,
+            // As a shell tells a process that SIGINT ended.
+            CliError::Interrupted { .. } => 130,
         }
     }
 
@@ -138,6 +174,14 @@ impl CliError {
                 "check the path; `-` reads from standard input".into()
             }
             CliError::Usage { help, .. } => help.clone(),
+            CliError::Experiment { error, .. } => error.help.clone(),
+            CliError::Journal(error) | CliError::Merge(MergeError::Journal(error)) => {
+                journal_help(error).into()
+            }
+            CliError::Merge(_) => "name the folder of every shard once, as `vramlab run --shard \
+                I/N` of one state of the experiment wrote it"
+                .into(),
+            CliError::Interrupted { .. } => "the same command with --resume goes on".into(),
             CliError::Rule { .. } => "record or convert the trace again".into(),
             CliError::Write { .. } => {
                 "choose a place that can be written with --out, or make room there".into()
@@ -164,10 +208,62 @@ impl CliError {
     }
 }
 
+impl From<FileError> for CliError {
+    fn from(error: FileError) -> Self {
+        let text = NamedSource::new(&error.text.file, error.text.text.clone());
+        CliError::Experiment {
+            error: Box::new(error),
+            source_code: Box::new(text.with_language("toml")),
+        }
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Trace(error) => error.into(),
+            RunError::Rule { file, event, what } => CliError::Rule { file, event, what },
+            RunError::File(error) => error.into(),
+            RunError::Policy(error) => error.into(),
+            RunError::Journal(error) => error.into(),
+        }
+    }
+}
+
+/// What to do with a journal.
+fn journal_help(error: &JournalError) -> &'static str {
+    match error {
+        JournalError::Io { .. } => "check the folder and the room on its disk",
+        JournalError::Damaged { .. } => "the file was changed: remove it and run again",
+        JournalError::Changed { .. } => {
+            "rows of different inputs do not go together: undo the change, or run into another \
+             folder with --out"
+        }
+    }
+}
+
 impl Diagnostic for CliError {
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         self.way_out()
             .map(|text| Box::new(text) as Box<dyn std::fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        match self {
+            CliError::Experiment {
+                error, source_code, ..
+            } if error.span.is_some() => Some(&**source_code),
+            _ => None,
+        }
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let CliError::Experiment { error, .. } = self else {
+            return None;
+        };
+        let span = error.span.clone()?;
+        let label = LabeledSpan::new_with_span(Some("here".into()), span);
+        Some(Box::new(std::iter::once(label)))
     }
 }
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::CliError;
-use super::args::{DEFAULT_CARD, JobsArgs, OpenArgs, parse_card};
+use super::args::{JobsArgs, OpenArgs};
 use super::compare::choose;
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading, counted};
@@ -17,6 +17,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::table::{Cell, Column, Mark, Table};
 use crate::experiment::fit::{self, Fit as Found};
+use crate::experiment::source::{DEFAULT_CARD, card_of};
 use crate::experiment::{RecordError, Scene, Wanted};
 use crate::plot::{BarChart, BarColumn, BarRow, Chart, Guide, Unit};
 use crate::policy::{Chosen, Registry};
@@ -47,7 +48,7 @@ pub struct Fit {
     specs: Vec<String>,
 
     /// The whole card: the name of a measured one, or a size (with the costs of the default)
-    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = parse_card)]
+    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = card_of)]
     card: Arc<Device>,
 
     #[command(flatten)]

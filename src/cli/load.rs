@@ -1,6 +1,5 @@
 //! Opens traces, puts them on a card, and says what they are.
 
-use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde::Serialize;
 use super::CliError;
 use super::args::{CardArgs, OpenArgs, is_stream};
 use crate::experiment::{Origin, Scene};
+use crate::files::blake3_of;
 use crate::trace::{self, Note, OpenOptions, Trace};
 use crate::units::{format_bytes, format_count, format_nanos};
 
@@ -74,12 +74,8 @@ pub fn hash(path: &Path) -> Result<Option<String>, CliError> {
     if is_stream(path) || is_pipe {
         return Ok(None);
     }
-    let read = || -> io::Result<String> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(std::fs::File::open(path)?)?;
-        Ok(hasher.finalize().to_hex().to_string())
-    };
-    let hash = read().map_err(|error| trace::TraceError::io(path.display().to_string(), error))?;
+    let hash = blake3_of(path);
+    let hash = hash.map_err(|error| trace::TraceError::io(path.display().to_string(), error))?;
     Ok(Some(hash))
 }
 

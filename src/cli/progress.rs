@@ -9,33 +9,49 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// What is done before this is not worth a bar.
 const A_MOMENT: Duration = Duration::from_millis(500);
 
-/// Counts events replayed; shows itself only where someone looks and it takes a while.
+/// What a bar counts.
+const EVENTS: &str = "{bar:30} {percent} % of {human_len} events, {per_sec}, {eta} to go";
+const CELLS: &str = "{bar:30} {human_pos} of {human_len} cells, {per_sec}, {eta} to go";
+
+/// Counts what is done; shows itself only where someone looks and it takes a while.
 pub struct Progress {
     started: Instant,
     total: u64,
     done: std::sync::atomic::AtomicU64,
     looked_at: bool,
+    style: &'static str,
     bar: OnceLock<ProgressBar>,
 }
 
 impl Progress {
     /// A bar for `total` events.
     pub fn new(total: u64) -> Self {
+        Self::styled(total, EVENTS)
+    }
+
+    /// A bar for `total` cells.
+    pub fn cells(total: usize) -> Self {
+        Self::styled(total as u64, CELLS)
+    }
+
+    fn styled(total: u64, style: &'static str) -> Self {
         Progress {
             started: Instant::now(),
             total,
             done: 0.into(),
             looked_at: io::stderr().is_terminal(),
+            style,
             bar: OnceLock::new(),
         }
     }
 
-    /// So many events more are done.
-    pub fn add(&self, events: u64) {
+    /// So many more are done.
+    pub fn add(&self, more: u64) {
         let order = std::sync::atomic::Ordering::Relaxed;
-        let done = self.done.fetch_add(events, order) + events;
+        let done = self.done.fetch_add(more, order) + more;
         if self.looked_at && self.started.elapsed() > A_MOMENT {
-            self.bar.get_or_init(|| bar(self.total)).set_position(done);
+            let bar = self.bar.get_or_init(|| bar(self.total, self.style));
+            bar.set_position(done);
         }
     }
 
@@ -47,8 +63,7 @@ impl Progress {
     }
 }
 
-fn bar(total: u64) -> ProgressBar {
+fn bar(total: u64, style: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let style = "{bar:30} {percent} % of {human_len} events, {eta} to go";
     bar.with_style(ProgressStyle::with_template(style).expect("the template is well formed"))
 }

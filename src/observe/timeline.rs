@@ -5,10 +5,14 @@
 //! two by two and each spans twice as many from then on. So no event is left out, the
 //! first and the last included, and a spike of one event survives as a bucket's maximum.
 
+mod read;
+
 use std::io::{self, Write};
 
 use crate::replay::{Moment, Observer};
 use crate::units::ppm;
+
+pub use read::read_csv;
 
 /// Buckets where nothing else is asked for: more than a screen has columns.
 const BUCKETS: usize = 2048;

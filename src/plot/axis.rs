@@ -42,6 +42,8 @@ pub(super) struct Scale {
     pub ticks: Vec<(f64, String)>,
     /// The unit that the tick labels are in; empty for plain numbers.
     unit: String,
+    /// What one of that unit is.
+    factor: f64,
 }
 
 impl Scale {
@@ -52,6 +54,21 @@ impl Scale {
         let step = step(unit, high - low, most);
         let top = (high / step - 1e-9).ceil() * step;
         Scale::over(unit, (low / step + 1e-9).floor() * step, top, most)
+    }
+
+    /// Between round values around `low` and `high`; from zero where zero is not far below.
+    pub fn round(unit: Unit, low: f64, high: f64, most: usize) -> Self {
+        if low <= 0.3 * high {
+            return Scale::from_zero(unit, low, high, most);
+        }
+        let (low, high) = if high > low {
+            (low, high)
+        } else {
+            around(unit, low)
+        };
+        let step = step(unit, high - low, most);
+        let bottom = (low / step + 1e-9).floor() * step;
+        Scale::over(unit, bottom, (high / step - 1e-9).ceil() * step, most)
     }
 
     /// Exactly from `low` to `high` (wider where they are equal), with about `most` ticks within.
@@ -65,7 +82,7 @@ impl Scale {
         let far = unit == Unit::TimeNs && low > 20.0 * span;
         let origin = if far { round_below(low, span) } else { 0.0 };
         let step = step(unit, span, most);
-        let (factor, name) = measure(unit, high - origin, step);
+        let (factor, name) = measure(unit, (high - origin).max(origin - low), step);
         let decimals = decimals(step / factor);
         let first = ((low - origin) / step - 1e-9).ceil();
         let count = ((high - origin) / step + 1e-9).floor() - first;
@@ -87,7 +104,29 @@ impl Scale {
             high,
             ticks,
             unit,
+            factor,
         }
+    }
+
+    /// A value as the ticks write theirs, as finely as the span of the axis deserves.
+    pub fn number(&self, unit: Unit, value: f64) -> String {
+        let counted = unit == Unit::Number && self.factor != 1.0;
+        if counted || unit == Unit::Events {
+            return spelled(unit, value);
+        }
+        let span = (self.high - self.low) / self.factor;
+        let fine = |bound: &f64| span < *bound;
+        let decimals = [100.0, 10.0, 1.0].iter().filter(|it| fine(it)).count();
+        let rounded = format!("{:.decimals$}", value / self.factor);
+        if rounded.trim_matches(['-', '0', '.']).is_empty() {
+            return rounded.replace('-', "");
+        }
+        rounded
+    }
+
+    /// The scale of an axis whose places are counted and have no ticks.
+    pub fn blank(places: usize) -> Self {
+        Scale::over(Unit::Number, 0.0, places.max(1) as f64, 1).with_ticks(Vec::new())
     }
 
     /// The same range with other ticks.
@@ -110,12 +149,12 @@ pub(super) fn spelled(unit: Unit, value: f64) -> String {
     match unit {
         // 99.996 % is not 100 %: cut, never rounded up.
         Unit::Percent if value > 99.0 => format!("{} %", plain((value * 100.0).floor() / 100.0, 2)),
-        Unit::Percent if value != 0.0 && value < 0.1 => "< 0.1 %".to_owned(),
+        Unit::Percent if value > 0.0 && value < 0.1 => "< 0.1 %".to_owned(),
         Unit::Percent => format!("{} %", plain(value, 1)),
         Unit::Events => grouped(value),
         Unit::Number => plain(value, 3),
         Unit::Bytes | Unit::TimeNs => {
-            let (factor, name) = measure(unit, value, value);
+            let (factor, name) = measure(unit, value.abs(), value);
             let decimals = if factor == 1.0 { 0 } else { 2 };
             format!("{} {name}", plain(value / factor, decimals))
         }
@@ -263,6 +302,9 @@ fn decimals(step: f64) -> usize {
 
 /// A range for a chart that holds a single value.
 fn around(unit: Unit, value: f64) -> (f64, f64) {
+    if unit == Unit::Percent && (0.0..=100.0).contains(&value) {
+        return (0.0, 100.0);
+    }
     let margin = least_span(unit).max(value.abs() * 0.1) / 2.0;
     if (0.0..margin).contains(&value) {
         (0.0, 2.0 * margin)

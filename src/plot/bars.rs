@@ -1,12 +1,11 @@
 //! Bar charts: one row a policy, one column a measure, the value written beside each bar.
 
 use super::axis::{Scale, Unit, spelled};
-use super::frame::{self, BELOW, GUIDE, LABEL, LINE, MARGIN, Panel, SOFT, TICK, WIDTH};
+use super::frame::{self, LINE, Panel, SOFT, TICK, WIDTH};
 use super::lines::Guide;
 use super::palette::{self, Look};
-use super::scene::{Align, Scene, Type, text_width, wrap};
-
-const WIDEST_NAME: f64 = 430.0;
+use super::rows::{self, Rows};
+use super::scene::{Align, Scene, Type, text_width};
 
 /// Horizontal bars.
 #[derive(Clone, Debug)]
@@ -97,143 +96,86 @@ pub(super) fn scene(chart: &BarChart) -> Scene {
     let top = frame::heading(&mut scene, &chart.title, &chart.subtitle) + LINE + 8.0;
     let names: Vec<&str> = chart.rows.iter().map(|row| row.name.as_str()).collect();
     let looks = palette::assign(&names);
-    let lines: Vec<_> = names
-        .iter()
-        .map(|name| wrap(name, TICK, WIDEST_NAME, 2))
-        .collect();
-    let widths = lines.iter().flatten().map(|line| text_width(line, TICK));
-    let left = MARGIN + widths.fold(0.0, f64::max) + 18.0;
-    let row = if lines.iter().any(|lines| lines.len() > 1) {
-        2.0 * LINE + 12.0
-    } else {
-        56.0
-    };
-    let bottom = top + row * chart.rows.len().max(2) as f64;
-    scene.height = bottom + BELOW + MARGIN;
-    for (at, lines) in lines.iter().enumerate() {
-        let middle = top + row * (at as f64 + 0.5) - LINE / 2.0 * (lines.len() - 1) as f64;
-        for (line, words) in lines.iter().enumerate() {
-            let y = middle + line as f64 * LINE;
-            scene.text((left - 18.0, y), words, TICK, Align::Right);
-        }
-    }
-    let gap = 44.0;
-    let width = (WIDTH - MARGIN - left + gap) / chart.columns.len().max(1) as f64 - gap;
-    for at in 0..chart.columns.len() {
-        let left = left + at as f64 * (width + gap);
-        column(
-            &mut scene,
-            chart,
-            &looks,
-            at,
-            (left, top, left + width, bottom),
-        );
+    let layout = Rows::new(&mut scene, &names, top, 56.0, 0.0);
+    let places = layout.columns(chart.columns.len());
+    for (at, (measure, place)) in chart.columns.iter().zip(places).enumerate() {
+        let cell = |row: &BarRow| row.values.get(at).copied().flatten();
+        let finite = |row| cell(row).filter(|value| value.is_finite());
+        let values: Vec<Option<f64>> = chart.rows.iter().map(finite).collect();
+        column(&mut scene, &layout, measure, &values, &looks, place);
     }
     scene
 }
 
-/// Draws one measure into the given left, top, right and bottom.
+/// Draws one measure between the given left and right edge.
 fn column(
     scene: &mut Scene,
-    chart: &BarChart,
+    layout: &Rows,
+    measure: &BarColumn,
+    values: &[Option<f64>],
     looks: &[Look],
-    at: usize,
-    place: (f64, f64, f64, f64),
+    place: (f64, f64),
 ) {
-    let (left, top, right, bottom) = place;
-    let measure = &chart.columns[at];
-    let value = |row: usize| {
-        chart.rows[row]
-            .values
-            .get(at)
-            .copied()
-            .flatten()
-            .filter(|v| v.is_finite())
-    };
-    let words =
-        |row: usize| value(row).map_or("undefined".to_owned(), |v| spelled(measure.unit, v));
-    let rows = 0..chart.rows.len();
-    let room = rows
-        .clone()
-        .map(|row| text_width(&words(row), TICK))
-        .fold(30.0, f64::max)
-        + 16.0;
-    let largest = rows.clone().filter_map(value).fold(0.0, f64::max);
-    let high = measure.end.unwrap_or(largest);
-    let x = frame::fit(right - room - left, |most| {
-        Scale::from_zero(measure.unit, 0.0, high, most.min(6))
-    });
-    let y =
-        Scale::over(Unit::Number, 0.0, chart.rows.len().max(1) as f64, 1).with_ticks(Vec::new());
-    let panel = Panel {
-        left,
-        top,
-        right: right - room,
-        bottom,
-        x,
-        y,
-    };
+    let spell = |value: f64| spelled(measure.unit, value);
+    let words = values
+        .iter()
+        .map(|value| value.map_or("undefined".to_owned(), spell));
+    let words: Vec<String> = words.collect();
+    let panel = panel(layout, measure, values, &words, place);
     panel.grid(scene);
-    let row_height = (bottom - top) / chart.rows.len().max(2) as f64;
-    let middle = |row: usize| top + row_height * (row as f64 + 0.5);
-    let end = |row: usize| value(row).map_or(left, |v| panel.px(v));
-    for row in rows
-        .clone()
-        .filter(|row| value(*row).is_some_and(|v| v > 0.0))
-    {
-        // A value that is not zero shows, were it but a line.
-        let (from, to) = (
-            (left, middle(row) - 17.0),
-            (end(row).max(left + 2.0), middle(row) + 17.0),
-        );
-        scene.rect(from, to, looks[row].color, 1.0);
+    let end = |value: Option<f64>| value.map_or(panel.left, |value| panel.px(value));
+    for (row, value) in values.iter().enumerate() {
+        if value.is_some_and(|value| value > 0.0) {
+            // A value that is not zero shows, were it but a line.
+            let (right, middle) = (end(*value).max(panel.left + 2.0), layout.middle(row));
+            let (from, to) = ((panel.left, middle - 17.0), (right, middle + 17.0));
+            scene.rect(from, to, looks[row].color, 1.0);
+        }
     }
-    guide(scene, &panel, measure);
-    for row in rows {
-        let (at, words) = ((end(row) + 10.0, middle(row)), words(row));
-        let color = if value(row).is_some() {
-            TICK.color
-        } else {
-            SOFT
-        };
-        let to = (at.0 + 3.0 + text_width(&words, TICK), at.1 + 14.0);
+    if let Some(guide) = &measure.guide {
+        rows::guide(scene, &panel, guide, place.1);
+    }
+    for (row, (value, words)) in values.iter().zip(&words).enumerate() {
+        let at = (end(*value) + 10.0, layout.middle(row));
+        let color = if value.is_some() { TICK.color } else { SOFT };
+        let to = (at.0 + 3.0 + text_width(words, TICK), at.1 + 14.0);
         scene.rect((at.0 - 5.0, at.1 - 14.0), to, (255, 255, 255), 1.0);
-        scene.text(at, &words, Type { color, ..TICK }, Align::Left);
+        scene.text(at, words, Type { color, ..TICK }, Align::Left);
     }
     panel.axes(scene);
     panel.x_labels(scene);
     let centre = (panel.left + panel.right) / 2.0;
-    frame::x_title(scene, &panel.x.title(&measure.label), (centre, bottom));
-    if chart.rows.is_empty() {
+    frame::x_title(
+        scene,
+        &panel.x.title(&measure.label),
+        (centre, layout.bottom),
+    );
+    if values.is_empty() {
         panel.note(scene, "no data");
     }
 }
 
-/// The vertical line of a measure, its label above the panel.
-fn guide(scene: &mut Scene, panel: &Panel, measure: &BarColumn) {
-    let Some(guide) = measure
-        .guide
-        .as_ref()
-        .filter(|guide| guide.value <= panel.x.high)
-    else {
-        return;
-    };
-    let x = panel.px(guide.value);
-    scene.dashed(&[(x, panel.top), (x, panel.bottom)], GUIDE, 2.0);
-    let face = Type {
-        color: GUIDE.color,
-        size: TICK.size,
-        bold: LABEL.bold,
-    };
-    let half = text_width(&guide.label, face) / 2.0;
-    let middle = x.clamp(
-        panel.left + half,
-        (WIDTH - MARGIN - half).max(panel.left + half),
-    );
-    scene.text(
-        (middle, panel.top - 18.0),
-        &guide.label,
-        face,
-        Align::Centre,
-    );
+/// The panel of a measure: room for the widest value is kept to its right.
+fn panel(
+    layout: &Rows,
+    measure: &BarColumn,
+    values: &[Option<f64>],
+    words: &[String],
+    (left, right): (f64, f64),
+) -> Panel {
+    let widths = words.iter().map(|words| text_width(words, TICK));
+    let right = right - widths.fold(30.0, f64::max) - 16.0;
+    let largest = values.iter().flatten().copied().fold(0.0, f64::max);
+    let high = measure.end.unwrap_or(largest);
+    let x = frame::fit(right - left, |most| {
+        Scale::from_zero(measure.unit, 0.0, high, most.min(6))
+    });
+    Panel {
+        left,
+        top: layout.top,
+        right,
+        bottom: layout.bottom,
+        x,
+        y: Scale::blank(values.len()),
+    }
 }

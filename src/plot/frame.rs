@@ -60,6 +60,33 @@ pub(super) fn heading(scene: &mut Scene, title: &str, subtitle: &str) -> f64 {
     y + 22.0
 }
 
+const NOTE: Type = Type {
+    size: 23.0,
+    bold: false,
+    color: SOFT,
+};
+const NOTE_LINE: f64 = 29.0;
+
+/// The lines of a note.
+fn note_lines(words: &str) -> Vec<String> {
+    let lines = wrap(words, NOTE, WIDTH - 2.0 * MARGIN, 3);
+    lines.into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+/// The room that a note takes below a chart.
+pub(super) fn note_height(words: &str) -> f64 {
+    note_lines(words).len() as f64 * NOTE_LINE
+}
+
+/// Writes how to read a chart along the lower edge of the sheet.
+pub(super) fn note(scene: &mut Scene, words: &str) {
+    let mut y = scene.height - MARGIN + 8.0 - note_height(words);
+    for line in note_lines(words) {
+        scene.text((MARGIN, y + NOTE_LINE / 2.0), &line, NOTE, Align::Left);
+        y += NOTE_LINE;
+    }
+}
+
 /// A plotting area with its two scales.
 pub(super) struct Panel {
     pub left: f64,
@@ -198,6 +225,8 @@ pub(super) enum Swatch {
     Fill(Color),
     /// A marker alone.
     Sign(Marker, Color),
+    /// A marker with a white middle.
+    Hollow(Marker, Color),
 }
 
 /// An entry of a legend.
@@ -222,6 +251,15 @@ pub(super) fn legend_width(entries: &[Entry]) -> f64 {
             Some(widest.unwrap_or(0.0).max(width))
         })
         .map_or(0.0, |widest| widest + SWATCH + 12.0 + 30.0)
+}
+
+/// The height that a legend needs.
+pub(super) fn legend_height(entries: &[Entry]) -> f64 {
+    let heights = entries.iter().map(|entry| {
+        let room = WIDEST_LEGEND - SWATCH - 12.0;
+        wrap(&entry.label, TICK, room, 3).len() as f64 * LINE + 9.0
+    });
+    heights.sum()
 }
 
 /// Draws a legend downwards from a spot.
@@ -255,5 +293,9 @@ pub(super) fn swatch(scene: &mut Scene, at: Spot, swatch: Swatch) {
             );
         }
         Swatch::Sign(marker, color) => scene.sign((at.0 + 39.0, at.1), marker, 8.0, color),
+        Swatch::Hollow(marker, color) => {
+            scene.sign((at.0 + 39.0, at.1), marker, 9.0, color);
+            scene.sign((at.0 + 39.0, at.1), marker, 5.4, (255, 255, 255));
+        }
     }
 }

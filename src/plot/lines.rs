@@ -1,14 +1,14 @@
-//! Line charts: curves over time, steps and areas; many curves become small multiples.
+//! Line charts: curves over time, steps, areas and bands; many curves become small multiples.
 
 mod curves;
+mod multiples;
 
 use super::axis::{Axis, Scale, Unit};
-use super::frame::{
-    self, BELOW, BESIDE, Entry, GUIDE, HEIGHT, LINE, MARGIN, Panel, Swatch, TICK, WIDTH,
-};
+use super::frame::{self, BELOW, BESIDE, Entry, GUIDE, HEIGHT, MARGIN, Panel, Swatch, WIDTH};
 use super::palette::{self, Look};
-use super::scene::{Align, Scene, Type, text_width, wrap};
+use super::scene::Scene;
 use curves::{areas, curve, signs};
+use multiples::multiples;
 
 /// With more series than this each has a panel of its own: more than eight curves in one another
 /// cannot be told apart, whatever their colours.
@@ -23,12 +23,14 @@ pub struct LineChart {
     pub subtitle: String,
     /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis, from zero.
+    /// The vertical axis: from zero, unless all curves have a middle and zero is far below them.
     pub y: Axis,
     /// The curves, in the order of the legend.
     pub series: Vec<Series>,
     /// Horizontal lines such as a warning level or a capacity.
     pub guides: Vec<Guide>,
+    /// Whether each curve has a panel of its own, however few they are.
+    pub apart: bool,
 }
 
 /// One curve.
@@ -62,12 +64,40 @@ pub struct Point {
     pub low: f64,
     /// The highest value there.
     pub high: f64,
+    /// The value that the curve goes through, between the two, as a median does; without it both
+    /// extremes are drawn.
+    pub middle: Option<f64>,
 }
 
 impl Point {
     /// A point of one value.
     pub fn at(x: f64, y: f64) -> Self {
-        Point { x, low: y, high: y }
+        Point::range(x, y, y)
+    }
+
+    /// Two extremes.
+    pub fn range(x: f64, low: f64, high: f64) -> Self {
+        Point {
+            x,
+            low,
+            high,
+            middle: None,
+        }
+    }
+
+    /// A value with the band around it.
+    pub fn band(x: f64, low: f64, middle: f64, high: f64) -> Self {
+        Point {
+            x,
+            low,
+            high,
+            middle: Some(middle),
+        }
+    }
+
+    /// The value that a single stroke goes through.
+    fn stroke(&self) -> f64 {
+        self.middle.unwrap_or(self.high)
     }
 
     fn finite(&self) -> bool {
@@ -91,7 +121,7 @@ pub(super) fn scene(chart: &LineChart) -> Scene {
         .map(|series| series.name.as_str())
         .collect();
     let looks = palette::assign(&names);
-    if chart.series.len() > MOST_IN_ONE {
+    if chart.apart || chart.series.len() > MOST_IN_ONE {
         multiples(chart, &looks)
     } else {
         overlay(chart, &looks)
@@ -138,114 +168,6 @@ fn overlay(chart: &LineChart, looks: &[Look]) -> Scene {
     scene
 }
 
-/// A panel a curve, all with the same axes.
-fn multiples(chart: &LineChart, looks: &[Look]) -> Scene {
-    let mut scene = Scene::new(WIDTH, HEIGHT);
-    let mut top = frame::heading(&mut scene, &chart.title, &chart.subtitle);
-    top = guide_row(&mut scene, chart, top);
-    let count = chart.series.len();
-    let columns = if count <= 9 {
-        3
-    } else if count <= 16 {
-        4
-    } else {
-        5
-    };
-    let rows = count.div_ceil(columns);
-    let y = y_scale(chart, 4);
-    let (left, right) = (MARGIN + BESIDE + frame::y_room(&y), WIDTH - MARGIN - 16.0);
-    let gap = 26.0;
-    let width = (right - left + gap) / columns as f64 - gap;
-    let heads: Vec<_> = chart
-        .series
-        .iter()
-        .map(|s| wrap(&s.name, HEAD, width, 2))
-        .collect();
-    let head = heads.iter().map(Vec::len).max().unwrap_or(1) as f64 * LINE + 8.0;
-    let height = ((HEIGHT - MARGIN - BELOW - top) / rows as f64).max(head + 190.0);
-    scene.height = (top + height * rows as f64 + BELOW + MARGIN).round();
-    let x = x_scale(chart, width);
-    for (at, (series, look)) in chart.series.iter().zip(looks).enumerate() {
-        let left = left + (at % columns) as f64 * (width + gap);
-        let bottom = top + (at / columns + 1) as f64 * height - 12.0;
-        let panel_top = bottom + 12.0 - height + head;
-        let (x, y) = (x.clone(), y.clone());
-        let panel = Panel {
-            left,
-            top: panel_top,
-            right: left + width,
-            bottom,
-            x,
-            y,
-        };
-        for (line, words) in heads[at].iter().rev().enumerate() {
-            let line = panel_top - 20.0 - line as f64 * LINE;
-            scene.text(
-                (left, line),
-                words,
-                Type {
-                    color: look.color,
-                    ..HEAD
-                },
-                Align::Left,
-            );
-        }
-        multiple(&mut scene, &panel, chart, series, *look);
-        if at.is_multiple_of(columns) {
-            panel.y_labels(&mut scene);
-        }
-        if at + columns >= count {
-            panel.x_labels(&mut scene);
-        }
-    }
-    let foot = top + height * rows as f64 - 12.0;
-    frame::x_title(
-        &mut scene,
-        &x.title(&chart.x.label),
-        ((left + right) / 2.0, foot),
-    );
-    frame::y_title(&mut scene, &y.title(&chart.y.label), (top + foot) / 2.0);
-    scene
-}
-
-const HEAD: Type = Type { bold: true, ..TICK };
-
-/// One curve in a panel of its own.
-fn multiple(scene: &mut Scene, panel: &Panel, chart: &LineChart, series: &Series, look: Look) {
-    areas(scene, panel, series, look);
-    panel.grid(scene);
-    guides(scene, panel, &chart.guides);
-    curve(
-        scene,
-        panel,
-        series,
-        Look {
-            dash: palette::Dash::Solid,
-            ..look
-        },
-        2.5,
-    );
-    panel.axes(scene);
-    if !series.points.iter().any(Point::finite) {
-        panel.note(scene, "no data");
-    }
-}
-
-/// The guides' labels in a row above the panels; answers where the panels may begin.
-fn guide_row(scene: &mut Scene, chart: &LineChart, top: f64) -> f64 {
-    let mut x = MARGIN;
-    for entry in guide_entries(chart) {
-        frame::swatch(scene, (x, top), entry.swatch);
-        scene.text((x + 72.0, top), &entry.label, TICK, Align::Left);
-        x += 72.0 + text_width(&entry.label, TICK) + 40.0;
-    }
-    if chart.guides.is_empty() {
-        top - 12.0
-    } else {
-        top + 18.0
-    }
-}
-
 fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
     let series = chart.series.iter().zip(looks).map(|(series, look)| {
         let swatch = match series.shape {
@@ -261,10 +183,12 @@ fn entries(chart: &LineChart, looks: &[Look]) -> Vec<Entry> {
 }
 
 fn guide_entries(chart: &LineChart) -> Vec<Entry> {
-    let top = y_scale(chart, 9).high;
+    let scale = y_scale(chart, 9);
     let entry = |guide: &Guide| {
-        let off = if guide.value > top {
+        let off = if guide.value > scale.high {
             " (above the chart)"
+        } else if guide.value < scale.low {
+            " (below the chart)"
         } else {
             ""
         };
@@ -308,11 +232,16 @@ fn y_scale(chart: &LineChart, most: usize) -> Scale {
         .map(|guide| guide.value)
         .filter(near)
         .fold(high, f64::max);
+    let points = || chart.series.iter().flat_map(|series| &series.points);
+    if points().next().is_some() && points().all(|point| point.middle.is_some()) {
+        return Scale::round(chart.y.unit, low, high, most);
+    }
     Scale::from_zero(chart.y.unit, low, high, most)
 }
 
 fn guides(scene: &mut Scene, panel: &Panel, guides: &[Guide]) {
-    for guide in guides.iter().filter(|guide| guide.value <= panel.y.high) {
+    let shown = |guide: &&Guide| (panel.y.low..=panel.y.high).contains(&guide.value);
+    for guide in guides.iter().filter(shown) {
         let y = panel.py(guide.value);
         scene.dashed(&[(panel.left, y), (panel.right, y)], GUIDE, 2.0);
     }

@@ -101,62 +101,73 @@ pub(super) fn scene(chart: &AddressMap) -> Scene {
     }
     let ranges = ranges(chart);
     let bottom = HEIGHT - MARGIN - BELOW + 8.0;
-    let y = match ranges.as_slice() {
-        [(start, end)] => Scale::over(Unit::Bytes, 0.0, (end - start) as f64, 9),
-        _ => Scale::over(Unit::Bytes, 0.0, 1.0, 1).with_ticks(Vec::new()),
-    };
     let stack = Stack::new(&ranges, top, bottom);
     let names = stack.names(&ranges);
-    let widths = names.iter().map(|(_, name)| text_width(name, TICK) + 20.0);
-    let left = MARGIN + BESIDE + widths.fold(frame::y_room(&y), f64::max);
     let entries = entries(chart);
-    let legend = frame::legend_width(&entries).max(text_width(&chart.class_label, LABEL) + 40.0);
-    let right = WIDTH - MARGIN - legend;
-    let (low, high) = extent(chart);
-    let x = frame::fit(right - left, |most| {
-        Scale::over(chart.x.unit, low, high, most)
-    });
-    let panel = Panel {
-        left,
-        top,
-        right,
-        bottom,
-        x,
-        y,
-    };
+    let panel = panel(chart, &ranges, &names, &entries, (top, bottom));
     panel.grid(&mut scene);
     paint(&mut scene, chart, &panel, &stack);
     failures(&mut scene, chart, &panel);
     panel.axes(&mut scene);
-    let axis = Axis::new(&address_label(&ranges), chart.x.unit);
-    panel.x_labels(&mut scene);
-    panel.y_labels(&mut scene);
-    frame::x_title(
-        &mut scene,
-        &panel.x.title(&chart.x.label),
-        ((left + right) / 2.0, bottom),
-    );
-    let title = if ranges.len() == 1 {
-        panel.y.title(&axis.label)
-    } else {
-        axis.label
-    };
-    frame::y_title(&mut scene, &title, (top + bottom) / 2.0);
+    titles(&mut scene, chart, &panel, &ranges);
     for (at, name) in &names {
+        let left = panel.left;
         scene.line(vec![(left - 7.0, *at), (left, *at)], frame::INK, 2.0);
         scene.text((left - 13.0, *at), name, TICK, Align::Right);
     }
     if chart.rects.is_empty() && chart.segments.is_empty() {
         panel.note(&mut scene, "no data");
     }
-    scene.text(
-        (right + 30.0, top + 14.0),
-        &chart.class_label,
-        LABEL,
-        Align::Left,
-    );
-    frame::legend(&mut scene, (right + 30.0, top + 40.0), &entries);
+    let beside = panel.right + 30.0;
+    let label = (beside, top + 14.0);
+    scene.text(label, &chart.class_label, LABEL, Align::Left);
+    frame::legend(&mut scene, (beside, top + 40.0), &entries);
     scene
+}
+
+/// The panel between two heights: names or numbers to its left, the legend to its right.
+fn panel(
+    chart: &AddressMap,
+    ranges: &[(u128, u128)],
+    names: &[(f64, String)],
+    entries: &[Entry],
+    (top, bottom): (f64, f64),
+) -> Panel {
+    let y = match ranges {
+        [(start, end)] => Scale::over(Unit::Bytes, 0.0, (end - start) as f64, 9),
+        _ => Scale::over(Unit::Bytes, 0.0, 1.0, 1).with_ticks(Vec::new()),
+    };
+    let widths = names.iter().map(|(_, name)| text_width(name, TICK) + 20.0);
+    let left = MARGIN + BESIDE + widths.fold(frame::y_room(&y), f64::max);
+    let legend = frame::legend_width(entries).max(text_width(&chart.class_label, LABEL) + 40.0);
+    let right = WIDTH - MARGIN - legend;
+    let (low, high) = extent(chart);
+    let x = frame::fit(right - left, |most| {
+        Scale::over(chart.x.unit, low, high, most)
+    });
+    Panel {
+        left,
+        top,
+        right,
+        bottom,
+        x,
+        y,
+    }
+}
+
+/// Numbers and words of both axes.
+fn titles(scene: &mut Scene, chart: &AddressMap, panel: &Panel, ranges: &[(u128, u128)]) {
+    panel.x_labels(scene);
+    panel.y_labels(scene);
+    let below = ((panel.left + panel.right) / 2.0, panel.bottom);
+    frame::x_title(scene, &panel.x.title(&chart.x.label), below);
+    let label = address_label(ranges);
+    let title = if ranges.len() == 1 {
+        panel.y.title(&label)
+    } else {
+        label
+    };
+    frame::y_title(scene, &title, (panel.top + panel.bottom) / 2.0);
 }
 
 fn address_label(ranges: &[(u128, u128)]) -> String {

@@ -169,6 +169,29 @@ pub(super) fn assign(names: &[&str]) -> Vec<Look> {
     looks.into_iter().flatten().collect()
 }
 
+/// As [`assign`], for signs without a stroke: no two have the same colour and marker, up to as many
+/// as there are pairs of both.
+pub(super) fn signs(names: &[&str]) -> Vec<Look> {
+    let mut looks = assign(names);
+    for at in 0..looks.len() {
+        let (done, rest) = looks.split_at_mut(at);
+        let taken = |look: &Look| {
+            let same = |other: &Look| (other.color, other.marker) == (look.color, look.marker);
+            done.iter().any(same)
+        };
+        // So many steps apart two looks differ in their marker, then in their colour.
+        let other = |turn: usize| Look {
+            marker: Marker::ALL[(rest[0].marker as usize + turn) % Marker::ALL.len()],
+            ..moved(rest[0], turn / Marker::ALL.len() * Dash::ALL.len())
+        };
+        let free = (0..Marker::ALL.len() * COLORS.len()).map(other);
+        if let Some(look) = free.into_iter().find(|look| !taken(look)) {
+            rest[0] = look;
+        }
+    }
+    looks
+}
+
 /// Whether two curves could be taken for one another; the marker alone is a small difference.
 fn alike(a: Look, b: Look) -> bool {
     a.color == b.color && a.dash == b.dash

@@ -1,5 +1,6 @@
 //! Tests of the plot room: files that are what they claim, layouts without clashes, stable colours.
 
+mod comparisons;
 mod samples;
 
 use std::io::Cursor;
@@ -8,13 +9,11 @@ use super::palette::assign;
 use super::scene::{Align, Mark, Scene, Text, text_width};
 use super::*;
 
-fn layout(chart: &Chart) -> Scene {
-    match chart {
-        Chart::Lines(chart) => lines::scene(chart),
-        Chart::Bars(chart) => bars::scene(chart),
-        Chart::Map(chart) => map::scene(chart),
-        Chart::Histogram(chart) => histogram::scene(chart),
-    }
+/// Every sample with its name.
+fn all() -> Vec<(&'static str, Chart)> {
+    let mut all = samples::all();
+    all.extend(comparisons::all());
+    all
 }
 
 /// Left, upper, right and lower edge of a text.
@@ -42,8 +41,8 @@ fn texts(scene: &Scene) -> Vec<&Text> {
 
 #[test]
 fn no_label_overlaps_another_or_leaves_the_sheet() {
-    for (name, chart) in samples::all() {
-        let scene = layout(&chart);
+    for (name, chart) in all() {
+        let scene = chart.scene();
         let texts = texts(&scene);
         for (at, text) in texts.iter().enumerate() {
             let a = extent(text);
@@ -64,8 +63,8 @@ fn files_are_valid_and_the_same_every_time() {
     // Set to a folder, the variable keeps the pictures to be looked at.
     let kept = std::env::var_os("VRAMLAB_PLOTS").map(std::path::PathBuf::from);
     let folder = kept.unwrap_or_else(|| temporary.path().to_owned());
-    for (name, chart) in samples::all() {
-        let height = layout(&chart).height as u32;
+    for (name, chart) in all() {
+        let height = chart.scene().height as u32;
         for format in [Format::Png, Format::Svg] {
             let path = folder.join(format!("{name}.{}", format.extension()));
             draw(&chart, &path, format).unwrap();

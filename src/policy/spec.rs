@@ -120,6 +120,19 @@ impl Spec {
         })
     }
 
+    /// One option in the language of the algorithm: `key=value`, or as PyTorch writes its own.
+    #[must_use]
+    pub fn spelled(algorithm: &str, key: &str, value: &str) -> String {
+        if algorithm != "pytorch" || matches!(key, "conf" | "version") {
+            return format!("{key}={value}");
+        }
+        match value {
+            "true" => format!("{key}:True"),
+            "false" => format!("{key}:False"),
+            other => format!("{key}:{other}"),
+        }
+    }
+
     /// Parameters from an option text in a language of the algorithm's own; `None` where
     /// the algorithm takes `key=value` like all others.
     #[must_use]

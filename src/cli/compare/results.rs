@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::Ranked;
 use crate::cli::CliError;
-use crate::cli::charts;
+use crate::cli::charts::{self, Caption, Timed};
 use crate::cli::folder::{Folder, file_names};
+use crate::experiment::manifest::{CardEntry, PolicyEntry};
 use crate::experiment::{Ended, Scene, Seen};
 use crate::observe::{Row, rows};
 
@@ -24,9 +25,9 @@ pub(super) struct Source<'a> {
 struct Manifest<'a> {
     vramlab: &'static str,
     trace: ManifestTrace<'a>,
-    card: ManifestCard<'a>,
+    card: CardEntry,
     capacity_bytes: u64,
-    policies: Vec<ManifestPolicy<'a>>,
+    policies: Vec<PolicyEntry>,
     seeds: Vec<u64>,
     files: Vec<String>,
 }
@@ -37,33 +38,6 @@ struct ManifestTrace<'a> {
     file: String,
     blake3: Option<&'a str>,
     device: u32,
-}
-
-#[derive(Serialize)]
-struct ManifestCard<'a> {
-    name: &'a str,
-    about: &'a str,
-    total_bytes: u64,
-    page_bytes: u64,
-    /// Of the whole table of costs.
-    blake3: String,
-}
-
-#[derive(Serialize)]
-struct ManifestPolicy<'a> {
-    spec: &'a str,
-    algorithm: &'a str,
-    parameters: &'a toml::Table,
-    source: &'a str,
-    /// Of the algorithm with its parameters.
-    blake3: String,
-}
-
-/// The hash of what a value says of itself, in hexadecimal.
-fn hash_of(value: &impl std::fmt::Debug) -> String {
-    blake3::hash(format!("{value:?}").as_bytes())
-        .to_hex()
-        .to_string()
 }
 
 /// Writes everything.
@@ -86,9 +60,13 @@ pub(super) fn write(
         .par_iter()
         .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))?;
     if plots {
-        let endings: Vec<&Ended> = ranked.iter().map(|cell| cell.ended).collect();
-        folder.chart("fragmentation", &charts::fragmentation(scene, &cells))?;
-        folder.chart("outcomes", &charts::outcomes(scene, &endings))?;
+        let caption = Caption::of(scene);
+        let timelines: Vec<Timed<'_>> = cells.iter().map(|seen| timed(seen)).collect();
+        let chart = charts::fragmentation(&caption, &timelines);
+        folder.chart("fragmentation", &chart)?;
+        for (name, chart) in charts::of_rows(&caption, &rows) {
+            folder.chart(name, &chart)?;
+        }
         folder.chart("sizes", &charts::sizes(scene))?;
     }
     folder.json("manifest.json", &manifest(folder, scene, ranked, source))
@@ -99,6 +77,10 @@ fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {
         Ended::Replayed(seen) => Some(seen),
         _ => None,
     }
+}
+
+fn timed(seen: &Seen) -> Timed<'_> {
+    (&seen.row.policy, seen.timeline.buckets())
 }
 
 /// The files of one policy, in a folder of its name.
@@ -112,7 +94,8 @@ fn of_policy(
     let timeline = format!("{name}/timeline.csv");
     folder.file(&timeline, |out| seen.timeline.write_csv(out))?;
     if plots {
-        folder.chart(&format!("{name}/memory"), &charts::memory(scene, seen))?;
+        let chart = charts::memory(&Caption::of(scene), timed(seen));
+        folder.chart(&format!("{name}/memory"), &chart)?;
         if let Some(map) = &seen.map {
             let chart = charts::map(scene, &seen.row.policy, map);
             folder.chart(&format!("{name}/map"), &chart)?;
@@ -160,13 +143,6 @@ fn manifest<'a>(
     // In the order of the names: a manifest says what went in, not what came out.
     let mut chosen: Vec<_> = ranked.iter().map(|cell| cell.chosen).collect();
     chosen.sort_by(|a, b| a.label.cmp(&b.label));
-    let policies = chosen.into_iter().map(|chosen| ManifestPolicy {
-        spec: &chosen.label,
-        algorithm: &chosen.algorithm,
-        parameters: &chosen.parameters,
-        source: &chosen.source,
-        blake3: hash_of(&(&chosen.algorithm, &chosen.parameters)),
-    });
     Manifest {
         vramlab: env!("CARGO_PKG_VERSION"),
         trace: ManifestTrace {
@@ -175,15 +151,9 @@ fn manifest<'a>(
             blake3: source.blake3.as_deref(),
             device: scene.trace.device,
         },
-        card: ManifestCard {
-            name: &scene.device.name,
-            about: &scene.device.about,
-            total_bytes: scene.device.total_bytes,
-            page_bytes: scene.device.page_bytes,
-            blake3: hash_of(&scene.device),
-        },
+        card: CardEntry::from(&*scene.device),
         capacity_bytes: scene.capacity.bytes,
-        policies: policies.collect(),
+        policies: chosen.into_iter().map(PolicyEntry::from).collect(),
         seeds: scene.seed.into_iter().collect(),
         files: folder.files(),
     }

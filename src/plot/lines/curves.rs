@@ -3,7 +3,7 @@
 use super::{Point, Series, Shape};
 use crate::plot::frame::Panel;
 use crate::plot::palette::Look;
-use crate::plot::scene::{Mark, Scene, Spot};
+use crate::plot::scene::{Color, Mark, Scene, Spot};
 
 /// The pieces of a curve between its gaps.
 fn pieces(series: &Series) -> impl Iterator<Item = &[Point]> {
@@ -105,36 +105,54 @@ fn band(panel: &Panel, piece: &[Point]) -> Vec<(f64, f64, f64)> {
     extremes.collect()
 }
 
-/// The stroke of a series; where it is a band, its two edges.
+/// The stroke of a series; where it is a band without a middle, its two edges.
 pub(super) fn curve(scene: &mut Scene, panel: &Panel, series: &Series, look: Look, width: f64) {
     for piece in pieces(series) {
         if piece.len() == 1 {
-            let at = (panel.px(piece[0].x), panel.py(piece[0].high));
+            let at = (panel.px(piece[0].x), panel.py(piece[0].stroke()));
             scene.sign(at, look.marker, 6.0, look.color);
         }
-        scene.dashed(&edge(panel, piece, series.shape, |p| p.high), look, width);
-        if banded(piece) {
-            scene.dashed(
-                &edge(panel, piece, series.shape, |p| p.low),
-                look,
-                width / 2.0,
-            );
+        let stroke = edge(panel, piece, series.shape, Point::stroke);
+        scene.dashed(&stroke, look, width);
+        let extremes = piece.iter().any(|point| point.middle.is_none());
+        if extremes && banded(piece) {
+            let lower = edge(panel, piece, series.shape, |p| p.low);
+            scene.dashed(&lower, look, width / 2.0);
         }
     }
 }
 
-/// A few markers along a curve, each series at a place of its own.
+/// The stroke of a series that is only there to be compared with.
+pub(super) fn beside(scene: &mut Scene, panel: &Panel, series: &Series) {
+    const PALE: Color = (0xC4, 0xC4, 0xC4);
+    for piece in pieces(series) {
+        let stroke = edge(panel, piece, series.shape, Point::stroke);
+        scene.line(stroke, PALE, 1.5);
+    }
+}
+
+/// Markers along a curve: at every point where a few are measured, else a few, each series at
+/// a place of its own.
 pub(super) fn signs(scene: &mut Scene, panel: &Panel, series: &Series, look: Look, share: f64) {
     const APART: f64 = 180.0;
+    const FEW: usize = 24;
     if series.shape == Shape::Area {
         return;
     }
-    let mut next = panel.left + APART * share;
+    let middles = series.points.iter().all(|point| point.middle.is_some());
+    let apart = if middles && series.points.len() <= FEW {
+        0.0
+    } else {
+        APART
+    };
+    let mut next = panel.left + apart * share;
     for point in series.points.iter().filter(|point| point.finite()) {
-        let at = (panel.px(point.x), panel.py(point.high));
+        let at = (panel.px(point.x), panel.py(point.stroke()));
         if at.0 >= next {
             scene.sign(at, look.marker, 6.0, look.color);
-            next += ((at.0 - next) / APART).floor() * APART + APART;
+            if apart > 0.0 {
+                next += ((at.0 - next) / apart).floor() * apart + apart;
+            }
         }
     }
 }

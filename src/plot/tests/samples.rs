@@ -5,7 +5,7 @@ use crate::plot::{
     Series, Shape, SizeHistogram, Unit, size_classes,
 };
 
-const POLICIES: [&str; 12] = [
+pub const POLICIES: [&str; 12] = [
     "best-fit",
     "first-fit",
     "next-fit",
@@ -19,21 +19,22 @@ const POLICIES: [&str; 12] = [
     "pytorch:max_split_size_mb:128,expandable_segments:True,garbage_collection_threshold:0.8",
     "rmm-arena",
 ];
-const SUBTITLE: &str = "gpt2-varlen, 48 213 events, capacity 8 GiB (8 589 934 592 bytes), seed 7";
-const GIB: f64 = 1073741824.0;
+pub const SUBTITLE: &str =
+    "gpt2-varlen, 48 213 events, capacity 8 GiB (8 589 934 592 bytes), seed 7";
+pub const GIB: f64 = 1073741824.0;
 
 /// Numbers that look random (splitmix64).
-struct Noise(u64);
+pub struct Noise(pub u64);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let a = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let b = (a ^ (a >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         b ^ (b >> 31)
     }
 
-    fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -62,6 +63,7 @@ fn lines(title: &str, y: Axis, series: Vec<Series>, guides: Vec<Guide>) -> Chart
         y,
         series,
         guides,
+        apart: false,
     })
 }
 
@@ -142,11 +144,7 @@ fn bands() -> Chart {
         .enumerate()
         .map(|(at, name)| {
             let points = walk(at as u64 + 40, 300, 100.0, 1e9);
-            let wide = |p: &Point| Point {
-                x: p.x,
-                low: p.low * 0.8,
-                high: (p.high * 1.1).min(100.0),
-            };
+            let wide = |p: &Point| Point::range(p.x, p.low * 0.8, (p.high * 1.1).min(100.0));
             Series {
                 name: name.into(),
                 shape: Shape::Line,
@@ -294,6 +292,7 @@ fn words() -> Chart {
         y: Axis::new("moved", Unit::Number),
         series: series.collect(),
         guides: Vec::new(),
+        apart: false,
     })
 }
 
