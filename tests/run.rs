@@ -330,7 +330,7 @@ fn what_does_not_fit_is_told_with_its_place() {
         ),
         ("name = \"best-fit\", ", "", "3:26", "no key `name`"),
         ("\"churn\"", "\"chrun\"", "2:23", "did you mean 'churn'?"),
-        ("live", "life", "2:47", "unknown field `life`"),
+        ("live", "life", "2:46", "unknown field `life`"),
         (
             "baseline = \"first-fit\"",
             "baseline = \"buddy\"",
