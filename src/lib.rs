@@ -9,6 +9,7 @@
 pub mod bound;
 pub mod cli;
 pub mod conformance;
+pub mod cuda;
 pub mod experiment;
 pub mod fidelity;
 pub mod files;
