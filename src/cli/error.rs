@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use miette::Diagnostic;
 
+use crate::cuda::CardError;
 use crate::experiment::RecordError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
@@ -77,6 +78,17 @@ pub enum CliError {
         /// Recordings checked.
         of: usize,
     },
+    /// A card did not do what it was asked for, or there is none.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// A card did something else than the simulator said.
+    #[error("the card disagrees in {wrong} of {of} runs")]
+    Disagreement {
+        /// Runs in which it did.
+        wrong: usize,
+        /// Runs of all.
+        of: usize,
+    },
     /// `--fail-on-oom` was asked for, and a request failed.
     #[error("{failed} of {requests} requests were not served")]
     OutOfMemory {
@@ -105,7 +117,7 @@ impl CliError {
     }
 
     /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
-    /// 20 a mismatch.
+    /// 20 a mismatch, 30 no CUDA device.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -117,7 +129,9 @@ impl CliError {
             | CliError::Broke(_)
             | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
-            CliError::Mismatch { .. } => 20,
+            CliError::Mismatch { .. } | CliError::Disagreement { .. } => 20,
+            CliError::Card(CardError::NoCard(_)) => 30,
+            CliError::Card(_) => 1,
         }
     }
 
@@ -146,6 +160,9 @@ impl CliError {
             }
             CliError::OutOfMemory { .. } => {
                 "`--capacity` gives more room; without --fail-on-oom this is no error".into()
+            }
+            CliError::Disagreement { .. } => {
+                "the notes of the rows say where; a planted fault is meant to be found".into()
             }
             CliError::Mismatch { .. } => {
                 "a capped recording needs its cap: --capacity SIZE; other settings: --policy SPEC"

@@ -1,5 +1,9 @@
 //! What the executor asks of a card. A lane is a stream of the trace, by its number.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use crate::trace::StreamId;
 
 /// Why a card did not do what it was asked for.
@@ -30,6 +34,19 @@ pub enum CardError {
     /// There is no card, or none with that number.
     #[error("{0}")]
     NoCard(String),
+}
+
+/// What a card is, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// A name: the model, or the short name that a device file is for.
+    pub name: String,
+    /// One line for people: model, memory, driver.
+    pub about: String,
+    /// All of its memory, in bytes.
+    pub total_bytes: u64,
+    /// What physical memory comes in multiples of, in bytes.
+    pub page_bytes: u64,
 }
 
 /// The bytes from `from` up to `to` of a block at `base` whose pattern has the `seed`.
@@ -72,9 +89,9 @@ type Done<T = ()> = Result<T, CardError>;
     clippy::missing_errors_doc,
     reason = "every call fails as the driver does: with a CardError"
 )]
-pub trait Card {
-    /// Its name, for people.
-    fn name(&self) -> String;
+pub trait Card: fmt::Debug {
+    /// Which card.
+    fn identity(&self) -> Identity;
     /// Memory that the driver would still give, in bytes; `None` where others use the
     /// card too, so that the figure says nothing.
     fn free_bytes(&mut self) -> Done<Option<u64>>;

@@ -20,13 +20,11 @@ use crate::policy::{Chosen, cuda_malloc_async};
 use crate::replay::{Moment, Observer};
 use crate::space::{BlockId, Device, Space};
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
-use crate::units::{GIB, MIB};
+use crate::units::GIB;
 use steps::At;
 
 /// What a run may hold beyond the capacity, staging and results of checks included.
 pub(super) const BESIDE_BYTES: u64 = 2 * GIB;
-/// Moves that overlap themselves go through a buffer of this size.
-const STAGING_BYTES: u64 = 32 * MIB;
 /// Of a block, where only its edges are checked.
 const EDGE_BYTES: u64 = 4096;
 /// How long a late check is late.
@@ -82,8 +80,8 @@ impl Plan {
 
 /// Looks on at a replay and carries it out on a card.
 #[derive(Debug)]
-pub struct Executor<'c, C: Card> {
-    card: &'c mut C,
+pub struct Executor<'c> {
+    card: &'c mut dyn Card,
     plan: Plan,
     tenants: Tenants,
     row: CardRow,
@@ -101,10 +99,10 @@ pub struct Executor<'c, C: Card> {
     stopped: Option<(u64, CardError)>,
 }
 
-impl<'c, C: Card> Executor<'c, C> {
+impl<'c> Executor<'c> {
     /// An executor over an empty card; the steps with which the policy started are
     /// carried out.
-    pub fn start(card: &'c mut C, plan: Plan, space: &Space, row: CardRow) -> Self {
+    pub fn start(card: &'c mut dyn Card, plan: Plan, space: &Space, row: CardRow) -> Self {
         let mut executor = Executor {
             card,
             plan,
@@ -258,7 +256,7 @@ impl<'c, C: Card> Executor<'c, C> {
     }
 
     /// The parts of a block that are filled and checked.
-    fn spans(&self, tenant: &Tenant) -> impl Iterator<Item = Span> + use<C> {
+    fn spans(&self, tenant: &Tenant) -> impl Iterator<Item = Span> + use<> {
         let (bytes, whole) = (tenant.bytes, self.plan.how.coverage == Coverage::Full);
         let parts = if whole || bytes <= 2 * EDGE_BYTES {
             [Some((0, bytes)), None]
@@ -289,7 +287,7 @@ impl<'c, C: Card> Executor<'c, C> {
     }
 }
 
-impl<C: Card> Observer for Executor<'_, C> {
+impl Observer for Executor<'_> {
     fn see(&mut self, moment: &Moment<'_>) {
         if self.stopped.is_none()
             && let Err(error) = self.carry_out(moment)

@@ -14,7 +14,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::card::{Card, CardError, PoolSizes, Span};
+use super::card::{Card, CardError, Identity, PoolSizes, Span};
 use crate::trace::StreamId;
 
 type Done<T = ()> = Result<T, CardError>;
@@ -75,24 +75,6 @@ fn told(call: &'static str, bytes: u64) -> impl Fn(DriverError) -> CardError {
 }
 
 impl Gpu {
-    /// All memory of the card, in bytes.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        self.total_bytes
-    }
-
-    /// The driver's version, as CUDA counts it: 13000 is 13.0.
-    #[must_use]
-    pub fn driver_version(&self) -> i32 {
-        self.driver_version
-    }
-
-    /// What physical memory comes in multiples of, in bytes.
-    #[must_use]
-    pub fn granularity_bytes(&self) -> u64 {
-        self.granularity_bytes
-    }
-
     /// The stream of a lane; made when first asked for.
     fn stream(&mut self, lane: StreamId) -> Done<sys::CUstream> {
         while self.streams.len() <= usize::from(lane) {
@@ -158,8 +140,13 @@ impl Gpu {
 }
 
 impl Card for Gpu {
-    fn name(&self) -> String {
-        self.name.clone()
+    fn identity(&self) -> Identity {
+        Identity {
+            name: self.name.clone(),
+            about: self.about(),
+            total_bytes: self.total_bytes,
+            page_bytes: self.granularity_bytes,
+        }
     }
 
     fn free_bytes(&mut self) -> Done<Option<u64>> {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::card::{Card, CardError, PoolSizes, Span};
+use super::card::{Card, CardError, Identity, PoolSizes, Span};
 use super::pattern::byte;
 use crate::trace::StreamId;
 use crate::units::{GIB, MIB};
@@ -209,8 +209,13 @@ fn unknown(call: &'static str, address: u64) -> CardError {
 }
 
 impl Card for HostCard {
-    fn name(&self) -> String {
-        "memory of the host".into()
+    fn identity(&self) -> Identity {
+        Identity {
+            name: "host".into(),
+            about: "memory of the host".into(),
+            total_bytes: self.total_bytes,
+            page_bytes: PAGE_BYTES,
+        }
     }
 
     fn free_bytes(&mut self) -> Done<Option<u64>> {

@@ -62,11 +62,11 @@ pub struct How {
 }
 
 impl How {
-    fn row<C: Card>(&self, scene: &Scene, chosen: &Chosen, card: &C) -> CardRow {
+    fn row(&self, scene: &Scene, chosen: &Chosen, card: &dyn Card) -> CardRow {
         CardRow {
             trace: scene.trace.name.clone(),
             policy: chosen.label.clone(),
-            card: card.name(),
+            card: card.identity().about,
             capacity_bytes: scene.capacity.bytes,
             coverage: match self.coverage {
                 Coverage::Full => "full",
@@ -83,8 +83,8 @@ impl How {
 ///
 /// # Errors
 /// [`PolicyError`] where the policy cannot be built from its parameters.
-pub fn validate<C: Card>(
-    card: &mut C,
+pub fn validate(
+    card: &mut dyn Card,
     scene: &Scene,
     registry: &Registry,
     chosen: &Chosen,
@@ -136,8 +136,8 @@ fn settle_accounts(
 }
 
 /// Feeds the trace; the row says what the card found.
-fn carried_out<C: Card>(
-    card: &mut C,
+fn carried_out(
+    card: &mut dyn Card,
     scene: &Scene,
     mut replay: Replay,
     chosen: &Chosen,

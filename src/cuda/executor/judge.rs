@@ -1,12 +1,13 @@
 //! What the simulator said, held against the card: failures, and free memory.
 
-use super::{Executor, STAGING_BYTES};
-use crate::cuda::card::{Card, CardError};
+use super::Executor;
+use crate::cuda::card::CardError;
+use crate::cuda::moving::STAGING_BYTES;
 use crate::replay::{Moment, Outcome};
 use crate::space::{OutOfMemory, Space};
 use crate::trace::Event;
 
-impl<C: Card> Executor<'_, C> {
+impl Executor<'_> {
     /// What the event came to.
     pub(super) fn outcome(&mut self, moment: &Moment<'_>) -> Result<(), CardError> {
         match (moment.outcome, *moment.event) {

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::{BESIDE_BYTES, Executor, STAGING_BYTES};
+use super::{BESIDE_BYTES, Executor};
 use crate::cuda::card::{Card, CardError};
+use crate::cuda::moving::{Move, STAGING_BYTES, move_block, overlaps};
 use crate::cuda::pattern::seed;
 use crate::cuda::tenants::{Backing, Tenant};
 use crate::cuda::validate::Fault;
@@ -59,7 +60,7 @@ impl<'a> At<'a> {
     }
 }
 
-impl<C: Card> Executor<'_, C> {
+impl Executor<'_> {
     /// Carries out one step. A pool of the driver maps for itself: there the steps that
     /// map are predictions.
     pub(super) fn step(&mut self, step: &Step, at: &At<'_>) -> Result<(), CardError> {
@@ -104,7 +105,7 @@ impl<C: Card> Executor<'_, C> {
     fn timed<T>(
         &mut self,
         model_ns: u64,
-        call: impl FnOnce(&mut C) -> Result<T, CardError>,
+        call: impl FnOnce(&mut dyn Card) -> Result<T, CardError>,
     ) -> Result<T, CardError> {
         let started = Instant::now();
         let answer = call(self.card);
@@ -302,29 +303,17 @@ impl<C: Card> Executor<'_, C> {
         Ok(())
     }
 
-    /// Copies; a move that overlaps itself goes piece by piece through a buffer, in the
-    /// direction in which no piece is overwritten before it was read.
+    /// Copies, where a move overlaps itself through a buffer that is mapped when first
+    /// needed.
     fn copy(&mut self, lane: StreamId, to: u64, from: u64, bytes: u64) -> Result<(), CardError> {
-        if to.abs_diff(from) >= bytes {
-            return self.card.copy(lane, to, from, bytes);
-        }
         let staging = match self.staging {
-            Some(staging) => staging,
-            None => self.card.map(STAGING_BYTES)?,
+            None if overlaps(to, from, bytes) => {
+                let staging = self.card.map(STAGING_BYTES)?;
+                self.staging = Some(staging);
+                staging
+            }
+            known => known.unwrap_or(0),
         };
-        self.staging = Some(staging);
-        let pieces = bytes.div_ceil(STAGING_BYTES);
-        for number in 0..pieces {
-            let piece = if to < from {
-                number
-            } else {
-                pieces - 1 - number
-            };
-            let offset = piece * STAGING_BYTES;
-            let length = STAGING_BYTES.min(bytes - offset);
-            self.card.copy(lane, staging, from + offset, length)?;
-            self.card.copy(lane, to + offset, staging, length)?;
-        }
-        Ok(())
+        move_block(self.card, lane, staging, Move { to, from, bytes })
     }
 }

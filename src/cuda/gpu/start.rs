@@ -177,15 +177,8 @@ impl Gpu {
         Ok(before == after && (total - before) as u64 <= CONTEXT_BYTES)
     }
 
-    /// Whether device-free bytes say anything here.
-    #[must_use]
-    pub fn alone(&self) -> bool {
-        self.alone
-    }
-
     /// One line for people: model, memory, driver.
-    #[must_use]
-    pub fn about(&self) -> String {
+    pub(super) fn about(&self) -> String {
         let (major, minor) = (self.driver_version / 1000, self.driver_version % 1000 / 10);
         let memory = format_bytes(self.total_bytes);
         format!("{}, {memory}, CUDA {major}.{minor} driver", self.name)
