@@ -55,6 +55,8 @@ fn a_rehearsal_prints_one_row_a_policy_and_writes_its_files() {
         "--rehearse",
         "--policies",
         "first-fit,pytorch,compaction",
+        "--capacity",
+        "64MiB",
         "--out",
         out.to_str().expect("a plain name"),
         "--json",

@@ -28,7 +28,7 @@ pub(super) const BESIDE_BYTES: u64 = 2 * GIB;
 /// Of a block, where only its edges are checked.
 const EDGE_BYTES: u64 = 4096;
 /// How long a late check is late.
-const LAG_NS: u64 = 500_000;
+const LAG_NS: u64 = 2_000_000;
 /// Checks that come late; the rest would only take time.
 const MOST_LAGS: u64 = 200;
 /// Comparisons with the device's free memory besides those at marks.

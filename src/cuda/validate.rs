@@ -9,6 +9,7 @@ use crate::experiment::{Scene, caught};
 use crate::observe::Hazards;
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::Replay;
+use crate::trace::StreamId;
 use crate::units::format_bytes;
 use crate::whatif::feed;
 
@@ -93,7 +94,7 @@ pub fn validate(
     let policy = registry.build(chosen)?;
     let blank = how.row(scene, chosen, card);
     let started = Instant::now();
-    let before = card.free_bytes();
+    let before = prepare(card, scene.trace.streams.len()).and_then(|()| card.free_bytes());
     let ended = caught(|| match Replay::new(policy, scene.config(true)) {
         Ok(replay) => carried_out(card, scene, replay, chosen, how, blank.clone()),
         Err(shortage) => {
@@ -113,6 +114,16 @@ pub fn validate(
     settle_accounts(&mut row, before, card.free_bytes());
     row.wall_ns = started.elapsed().as_nanos() as u64;
     Ok(row)
+}
+
+/// Makes the streams and lets each run a kernel: what the driver takes for that is not the
+/// policy's.
+fn prepare(card: &mut dyn Card, streams: usize) -> Result<(), CardError> {
+    for lane in 0..streams.max(1) as StreamId {
+        card.lag(lane, 0)?;
+        card.wait(lane, 0)?;
+    }
+    card.sync()
 }
 
 /// All that was taken must be back.

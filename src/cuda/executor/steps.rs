@@ -98,6 +98,7 @@ impl Executor<'_> {
             StepKind::Wait { stream, on } if self.waits() => self.card.wait(stream, on),
             StepKind::Wait { .. } => Ok(()),
             StepKind::Synchronise => self.settle(),
+            StepKind::SynchroniseStream(stream) => self.card.sync_lane(stream),
         }
     }
 

@@ -181,7 +181,8 @@ impl Gpu {
     pub(super) fn about(&self) -> String {
         let (major, minor) = (self.driver_version / 1000, self.driver_version % 1000 / 10);
         let memory = format_bytes(self.total_bytes);
-        format!("{}, {memory}, CUDA {major}.{minor} driver", self.name)
+        let driver = kernel_driver().map_or(String::new(), |driver| format!("driver {driver}, "));
+        format!("{}, {memory}, {driver}CUDA {major}.{minor}", self.name)
     }
 
     /// Gives everything back that was taken when the card was opened.
@@ -198,4 +199,16 @@ impl Gpu {
             let _ = result::primary_ctx::release(self.device);
         }
     }
+}
+
+/// The version of the kernel's driver, which the API does not tell: 580.159.04.
+fn kernel_driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let version = |word: &&str| {
+        word.contains('.')
+            && word
+                .chars()
+                .all(|letter| letter.is_ascii_digit() || letter == '.')
+    };
+    text.split_whitespace().find(version).map(str::to_owned)
 }
