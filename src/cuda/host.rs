@@ -290,7 +290,9 @@ impl Card for HostCard {
         Ok(at)
     }
 
-    fn give(&mut self, address: u64, _lane: StreamId) -> Done {
+    /// The pool waits for the lane, so that whoever is served next comes after it.
+    fn give(&mut self, address: u64, lane: StreamId) -> Done {
+        self.drain(lane);
         let pool = self.pool.as_mut();
         let gone = pool.and_then(|pool| pool.taken.remove(&address));
         gone.map(|_| ()).ok_or_else(|| unknown("give", address))

@@ -79,34 +79,44 @@ pub(super) fn write(
     folder.json("manifest.json", &manifest)
 }
 
-/// What the host waited for the driver and for moves, beside what the model charges.
+/// What the host waited for the driver and for moves, and how that compares with what the
+/// model charges. Moves are left out where no policy moved anything.
 fn driver_time(rows: &[&CardRow]) -> Chart {
-    let column = |label: &str| BarColumn {
+    let column = |label: &str, unit| BarColumn {
         label: label.into(),
-        unit: Unit::TimeNs,
+        unit,
         end: None,
         guide: None,
     };
-    let some = |ns: u64| (ns > 0).then_some(ns as f64);
+    let mut columns = vec![
+        column("driver calls", Unit::TimeNs),
+        column("of the model's", Unit::Percent),
+    ];
+    let moved = rows.iter().any(|row| row.move_model_ns > 0);
+    if moved {
+        columns.push(column("moves", Unit::TimeNs));
+        columns.push(column("of the model's", Unit::Percent));
+    }
     let row = |row: &&CardRow| BarRow {
         name: row.policy.clone(),
-        values: vec![
-            some(row.driver_ns),
-            some(row.driver_model_ns),
-            some(row.move_ns),
-            some(row.move_model_ns),
-        ],
+        values: [
+            (row.driver_ns, row.driver_model_ns),
+            (row.move_ns, row.move_model_ns),
+        ]
+        .into_iter()
+        .flat_map(|(measured, model)| {
+            let share = 100.0 * measured as f64 / model as f64;
+            [Some(measured as f64), (model > 0).then_some(share)]
+        })
+        .take(columns.len())
+        .collect(),
     };
     let first = rows[0];
+    let rows = rows.iter().map(row).collect();
     Chart::Bars(BarChart {
-        title: "Time of driver calls and moves: measured and modelled".into(),
+        title: "Time of driver calls and moves, measured".into(),
         subtitle: format!("{}, {}", first.trace, first.card),
-        columns: vec![
-            column("driver calls, measured"),
-            column("driver calls, model"),
-            column("moves, measured"),
-            column("moves, model"),
-        ],
-        rows: rows.iter().map(row).collect(),
+        columns,
+        rows,
     })
 }
