@@ -165,12 +165,12 @@ impl Validate {
         }
         let mut sources = Vec::new();
         for path in &self.traces {
-            sources.extend(self.from_file(path)?);
+            sources.extend(self.opened(path)?);
         }
         Ok(sources)
     }
 
-    fn from_file(&self, path: &Path) -> Result<Vec<Source>, CliError> {
+    fn opened(&self, path: &Path) -> Result<Vec<Source>, CliError> {
         let blake3 = load::hash(path)?;
         let scenes = load::scenes(path, &self.open, &self.card)?.into_iter();
         let source = |scene| Source {

@@ -5,7 +5,7 @@ use crate::cuda::card::CardError;
 use crate::cuda::moving::STAGING_BYTES;
 use crate::replay::{Moment, Outcome};
 use crate::space::{OutOfMemory, Space};
-use crate::trace::Event;
+use crate::trace::{Event, StreamId};
 
 impl Executor<'_> {
     /// What the event came to.
@@ -41,7 +41,7 @@ impl Executor<'_> {
     }
 
     /// Whether the driver's pool does not serve the request either.
-    fn pool_refuses(&mut self, bytes: u64, stream: u16) -> Result<bool, CardError> {
+    fn pool_refuses(&mut self, bytes: u64, stream: StreamId) -> Result<bool, CardError> {
         match self.card.take(bytes, stream) {
             Ok(address) => self.card.give(address, stream).map(|()| false),
             Err(CardError::OutOfMemory { .. }) => Ok(true),
