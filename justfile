@@ -13,6 +13,7 @@ test:
 lint:
     cargo fmt --check
     cargo clippy --locked --all-targets -- -D warnings
+    cargo clippy --locked --all-targets --features cuda -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
 # The benches that speed claims rest on.

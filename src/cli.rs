@@ -4,6 +4,8 @@
 //! success. What can go wrong is a [`CliError`], whose kind decides the exit code.
 
 mod args;
+mod calibrate;
+mod card;
 mod charts;
 mod compare;
 mod doctor;
@@ -22,6 +24,7 @@ mod run;
 mod shell;
 mod table;
 mod trace;
+mod validate;
 
 use std::panic;
 use std::process::ExitCode;
@@ -67,6 +70,8 @@ enum Command {
     Trace(trace::Trace),
     #[command(subcommand)]
     Policy(policy::Policy),
+    Validate(validate::Validate),
+    Calibrate(calibrate::Calibrate),
     Doctor(doctor::Doctor),
     Completions(shell::Completions),
     Man(shell::Man),
@@ -107,6 +112,8 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Fit(fit) => fit.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
+        Command::Validate(validate) => validate.run(registry, output),
+        Command::Calibrate(calibrate) => calibrate.run(output),
         Command::Doctor(doctor) => doctor.run(registry, output),
         Command::Completions(completions) => completions.run(output),
         Command::Man(man) => man.run(output),

@@ -149,8 +149,9 @@ impl Scene {
         }
     }
 
-    /// How a Space for the trace is set up.
-    fn config(&self, record_steps: bool) -> SpaceConfig {
+    /// How a Space for the trace is set up; `record_steps` for observers that read steps.
+    #[must_use]
+    pub fn config(&self, record_steps: bool) -> SpaceConfig {
         SpaceConfig {
             device: Arc::clone(&self.device),
             capacity_bytes: self.capacity.bytes,

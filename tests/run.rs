@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 /// Two workloads, a sweep, two capacities, three seeds: 48 cells.
 const SMALL: &str = r#"
-workloads = [{ name = "churn", events = 600, live = [20, 40] }]
+workloads = [{ name = "churn", events = 600, "lives.random-victim.live" = [20, 40] }]
 policies = ["first-fit", { name = "best-fit", alignment = ["256 B", "2 MiB"] }, "pytorch"]
 capacities = ["1.1x", "8GiB"]
 seeds = 3
@@ -330,7 +330,7 @@ fn what_does_not_fit_is_told_with_its_place() {
         ),
         ("name = \"best-fit\", ", "", "3:26", "no key `name`"),
         ("\"churn\"", "\"chrun\"", "2:23", "did you mean 'churn'?"),
-        ("live", "life", "2:46", "unknown field `life`"),
+        (".live", ".life", "2:46", "unknown field `life`"),
         (
             "baseline = \"first-fit\"",
             "baseline = \"buddy\"",
@@ -398,7 +398,7 @@ fn cells_are_listed_by_stable_ids_and_a_dry_run_counts_them() {
     assert_eq!(ids.len(), SMALL_CELLS);
     assert_eq!(
         ids[2],
-        "churn:events=600,live=20/seed-0/h200/1.1x/best-fit:alignment=2MiB"
+        "churn:events=600,lives.random-victim.live=20/seed-0/h200/1.1x/best-fit:alignment=2MiB"
     );
     let (_grown, grown) = experiment(&SMALL.replace("\"pytorch\"]", "\"buddy\", \"pytorch\"]"));
     let grown = ran(&["run", text(&grown), "--list"]);

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use clap::Args;
 
 use super::CliError;
+use super::card;
 use super::folder::Folder;
 use super::output::Output;
 use super::table::{Cell, Column, Mark, Table};
@@ -74,7 +75,7 @@ fn findings(registry: &Registry, output: &Output) -> Vec<Finding> {
         ),
         place(),
         threads(),
-        good("cuda", "not built in".into()),
+        card(),
     ]
 }
 
@@ -122,6 +123,16 @@ fn place() -> Finding {
         what: "current folder",
         good: tried.is_ok(),
         value: tried.map_or_else(|error| error, |_| "files can be written".into()),
+    }
+}
+
+/// A card, where the program can use one; to have none is no fault.
+fn card() -> Finding {
+    let found = card::found().map(|card| card.about);
+    Finding {
+        what: "cuda",
+        good: true,
+        value: found.unwrap_or_else(|error| error.to_string()),
     }
 }
 

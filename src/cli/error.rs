@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
+use crate::cuda::CardError;
 use crate::experiment::RecordError;
 use crate::experiment::fault::FileError;
 use crate::experiment::journal::JournalError;
@@ -113,6 +114,17 @@ pub enum CliError {
         /// Recordings checked.
         of: usize,
     },
+    /// A card did not do what it was asked for, or there is none.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// A card did something else than the simulator said.
+    #[error("the card disagrees in {wrong} of {of} runs")]
+    Disagreement {
+        /// Runs in which it did.
+        wrong: usize,
+        /// Runs of all.
+        of: usize,
+    },
     /// `--fail-on-oom` was asked for, and a request failed.
     #[error("{failed} of {requests} requests were not served")]
     OutOfMemory {
@@ -141,7 +153,7 @@ impl CliError {
     }
 
     /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
-    /// 20 a mismatch, 130 interrupted.
+    /// 20 a mismatch, 30 no CUDA device, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -158,7 +170,9 @@ impl CliError {
             | CliError::Broke(_)
             | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
-            CliError::Mismatch { .. } => 20,
+            CliError::Mismatch { .. } | CliError::Disagreement { .. } => 20,
+            CliError::Card(CardError::NoCard(_)) => 30,
+            CliError::Card(_) => 1,
             // As a shell tells a process that SIGINT ended.
             CliError::Interrupted { .. } => 130,
         }
@@ -197,6 +211,9 @@ impl CliError {
             }
             CliError::OutOfMemory { .. } => {
                 "`--capacity` gives more room; without --fail-on-oom this is no error".into()
+            }
+            CliError::Disagreement { .. } => {
+                "the notes of the rows say where; a planted fault is meant to be found".into()
             }
             CliError::Mismatch { .. } => {
                 "a capped recording needs its cap: --capacity SIZE; other settings: --policy SPEC"

@@ -3,7 +3,7 @@
 //! ```toml
 //! about = "What padding costs"
 //! traces = ["../traces/churn-cap.vlt.zst"]             # or { file = "...", device = 0 }
-//! workloads = ["churn", { name = "churn", live = [100, 1000] }]
+//! workloads = ["churn", { name = "churn", events = [10000, 100000] }]
 //! policies = ["first-fit", { name = "bump", alignment = ["256 B", "2 MiB"] }]
 //! devices = ["h200"]                                   # names of cards, or sizes
 //! capacities = ["1.1x", "8GiB", "card"]                # x: times the peak of live bytes

@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn rows_are_read_back_as_they_were_written() {
         let one = CellRow {
-            cell: "churn:live=3,events=5/seed-1/h200/1.1x/best-fit".into(),
+            cell: "churn:streams=3,events=5/seed-1/h200/1.1x/best-fit".into(),
             capacity_asked: "1.1x".into(),
             row: Row {
-                trace: "churn:live=3,events=5".into(),
+                trace: "churn:streams=3,events=5".into(),
                 policy: "best-fit".into(),
                 seed: Some(1),
                 failed: 7,

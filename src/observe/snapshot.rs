@@ -152,7 +152,8 @@ impl<'a> Recorder<'a> {
             | StepKind::Reserve(_)
             | StepKind::Unreserve(_)
             | StepKind::Wait { .. }
-            | StepKind::Synchronise => {}
+            | StepKind::Synchronise
+            | StepKind::SynchroniseStream(_) => {}
         }
     }
 

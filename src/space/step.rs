@@ -40,6 +40,8 @@ pub enum StepKind {
     },
     /// The host waited for the whole device.
     Synchronise,
+    /// The host waited for one stream.
+    SynchroniseStream(StreamId),
 }
 
 /// One step; 32 bytes.

@@ -175,6 +175,13 @@ impl Space {
         self.emit(Step::new(StepKind::Wait { stream, on }, 0, 0));
     }
 
+    /// The policy lets the host wait for one stream, charged.
+    pub fn synchronise_stream(&mut self, stream: StreamId) {
+        self.charge(self.device.sync_ns);
+        self.sync(stream);
+        self.emit(Step::new(StepKind::SynchroniseStream(stream), 0, 0));
+    }
+
     /// The policy waits for the whole device: a stall, charged.
     pub fn synchronise(&mut self) {
         self.counters.stalls += 1;

@@ -180,7 +180,9 @@ impl Reader<'_> {
 
     /// An error of the key that its text names, else of the whole entry.
     fn blame(&self, entry: &Entry, span: &Range<usize>, what: String) -> FileError {
-        let named = |key: &&Spanned<String>| what.contains(&format!("`{}`", key.get_ref()));
+        // The text names the last part of a dotted key.
+        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let named = |key: &&Spanned<String>| what.contains(&format!("`{}`", last(key.get_ref())));
         let key = entry.keys.iter().map(|(key, _)| key).find(named);
         self.fault(key.map_or(span.clone(), Spanned::span), what)
     }

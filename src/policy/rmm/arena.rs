@@ -126,12 +126,6 @@ impl Arena {
         }
     }
 
-    /// The host waits for one stream.
-    fn wait_for(stream: StreamId, space: &mut Space) {
-        space.charge(space.device().sync_ns);
-        space.sync(stream);
-    }
-
     fn put_global(&mut self, block: BlockId, space: &mut Space) {
         let base = self.global.put(block, space).unwrap_or_else(|| {
             panic!(
@@ -146,7 +140,7 @@ impl Arena {
         let large = self.is_large(space.bytes(block));
         space.release(block, stream);
         if large {
-            Self::wait_for(stream, space);
+            space.synchronise_stream(stream);
             if self.global.hold(block, space) {
                 return self.put_global(block, space);
             }
@@ -154,7 +148,7 @@ impl Arena {
         if self.own(stream).put(block, space).is_some() {
             return;
         }
-        Self::wait_for(stream, space);
+        space.synchronise_stream(stream);
         let holder = self
             .arenas
             .iter()

@@ -1,0 +1,144 @@
+//! Who lives where on the card: real addresses of segments and of live blocks.
+
+use std::collections::BTreeMap;
+
+use crate::space::BlockId;
+use crate::trace::StreamId;
+
+/// A segment or a reservation on the card.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backing {
+    /// Its address on the card.
+    pub real: u64,
+    pub bytes: u64,
+    /// Of a reservation; 0 for a segment that was mapped whole.
+    pub page_bytes: u64,
+}
+
+/// A live block.
+#[derive(Debug, Clone)]
+pub(super) struct Tenant {
+    /// Number of the event that placed it.
+    pub event: u64,
+    /// Its address on the card, where its pattern lies.
+    pub real: u64,
+    pub bytes: u64,
+    pub seed: u64,
+    pub stream: StreamId,
+    /// Other streams that were told to use it.
+    pub users: Vec<StreamId>,
+    /// It was freed, but a stream may still use it.
+    pub deferred: bool,
+}
+
+/// The executor's books. Addresses of the Space name segments; the rest is the card's.
+#[derive(Debug, Default)]
+pub(super) struct Tenants {
+    segments: BTreeMap<u64, Backing>,
+    live: BTreeMap<BlockId, Tenant>,
+    /// First and last address of each live block on the card.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Tenants {
+    pub fn add_segment(&mut self, address: u64, backing: Backing) {
+        self.segments.insert(address, backing);
+    }
+
+    pub fn remove_segment(&mut self, address: u64) -> Option<Backing> {
+        self.segments.remove(&address)
+    }
+
+    /// The segment that holds an address of the Space, and the card's address for it.
+    ///
+    /// # Panics
+    /// If none does: a step named memory that no step mapped.
+    pub fn real(&self, address: u64) -> (u64, Backing) {
+        let below = self.segments.range(..=address).next_back();
+        let (base, backing) = below.expect("a step lies in a segment that was mapped");
+        assert!(
+            address - base < backing.bytes,
+            "a step lies in a segment that was mapped"
+        );
+        (backing.real + (address - base), *backing)
+    }
+
+    /// Takes a block in; whether it overlaps one that lives.
+    pub fn enter(&mut self, block: BlockId, tenant: Tenant) -> bool {
+        let overlaps = self.occupy(tenant.real, tenant.bytes);
+        self.live.insert(block, tenant);
+        overlaps
+    }
+
+    pub fn leave(&mut self, block: BlockId) -> Option<Tenant> {
+        let tenant = self.live.remove(&block)?;
+        self.ranges.remove(&tenant.real);
+        Some(tenant)
+    }
+
+    pub fn get_mut(&mut self, block: BlockId) -> Option<&mut Tenant> {
+        self.live.get_mut(&block)
+    }
+
+    /// All that live, the oldest first.
+    pub fn by_age(&self) -> Vec<Tenant> {
+        let mut all: Vec<Tenant> = self.live.values().cloned().collect();
+        all.sort_by_key(|tenant| tenant.event);
+        all
+    }
+
+    /// The length of the block that begins at an address of the card.
+    pub fn bytes_at(&self, real: u64) -> Option<u64> {
+        Some(self.ranges.get(&real)? - real)
+    }
+
+    fn occupy(&mut self, real: u64, bytes: u64) -> bool {
+        let end = real + bytes;
+        let before = self.ranges.range(..end).next_back();
+        let overlaps = before.is_some_and(|(_, last)| *last > real);
+        self.ranges.insert(real, end);
+        overlaps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(real: u64, bytes: u64) -> Tenant {
+        Tenant {
+            event: real,
+            real,
+            bytes,
+            seed: 0,
+            stream: 0,
+            users: Vec::new(),
+            deferred: false,
+        }
+    }
+
+    #[test]
+    fn blocks_that_share_a_byte_overlap_and_neighbours_do_not() {
+        let mut tenants = Tenants::default();
+        assert!(!tenants.enter(BlockId(1), tenant(100, 50)));
+        assert!(!tenants.enter(BlockId(2), tenant(150, 50)));
+        assert!(!tenants.enter(BlockId(3), tenant(50, 50)));
+        assert!(tenants.enter(BlockId(4), tenant(199, 1)));
+        assert!(tenants.enter(BlockId(5), tenant(20, 31)));
+        assert_eq!(tenants.leave(BlockId(5)).map(|gone| gone.bytes), Some(31));
+        assert!(!tenants.enter(BlockId(6), tenant(20, 30)));
+        assert_eq!(tenants.bytes_at(150), Some(50));
+    }
+
+    #[test]
+    fn an_address_of_the_space_has_its_place_on_the_card() {
+        let mut tenants = Tenants::default();
+        let backing = Backing {
+            real: 0x7000,
+            bytes: 64,
+            page_bytes: 0,
+        };
+        tenants.add_segment(1024, backing);
+        assert_eq!(tenants.real(1030).0, 0x7006);
+    }
+}
