@@ -1,4 +1,5 @@
-//! What no policy can beat: the peak of live requested bytes.
+//! What no policy can beat: the peak of live requested bytes; and how near a packing comes
+//! that knows the whole trace ([`pack`](pack::pack)).
 //!
 //! A slot is live from its `Alloc` up to its `Free`, the event of the free not included
 //! (half-open): a request that follows the free in the trace may use the same bytes.
@@ -6,6 +7,22 @@
 //! failed when it was recorded (an `Attempt`) was never live and counts nothing, and so
 //! does one of no bytes. Where a trace frees raw addresses, any live request may be the
 //! one meant, so the largest ones are left out: the bound stays one.
+
+pub mod exact;
+pub mod greedy;
+pub mod improve;
+pub mod lifetimes;
+mod overlaps;
+pub mod pack;
+pub mod packing;
+pub mod plan;
+pub mod validate;
+
+pub use lifetimes::{Life, Until, lifetimes};
+pub use pack::{Budget, pack};
+pub use packing::{Buffer, Packing, max_load_bytes};
+pub use plan::plan;
+pub use validate::validate;
 
 use crate::trace::{Event, Trace};
 use crate::units::round_up;

@@ -12,6 +12,7 @@ mod fidelity;
 mod folder;
 mod load;
 mod output;
+mod plan;
 mod policy;
 mod progress;
 mod replay;
@@ -54,6 +55,7 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
+    Plan(plan::Plan),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -92,6 +94,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
+        Command::Plan(plan) => plan.run(output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),

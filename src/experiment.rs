@@ -5,12 +5,14 @@
 //! not disturb the others, not even a policy that breaks a rule.
 
 use std::cell::Cell as Flag;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::bound::peak_live_requested_bytes;
+use crate::bound::{Budget, Packing, Until, lifetimes, pack, peak_live_requested_bytes, plan};
 use crate::observe::snapshot::Recorder;
 use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
+use crate::policy::planned::{Foresight, Plan};
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
@@ -93,6 +95,17 @@ pub struct Scene {
     pub device: Arc<Device>,
     /// The seed of a synthetic trace.
     pub seed: Option<u64>,
+    packing: OnceLock<Packing>,
+    /// Plans made so far, by their alignment.
+    plans: Mutex<BTreeMap<u64, Arc<Plan>>>,
+}
+
+impl Foresight for Scene {
+    fn plan(&self, alignment: u64) -> Arc<Plan> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(plan(&self.trace, alignment, &Budget::CHEAP));
+        Arc::clone(plans.entry(alignment).or_insert_with(made))
+    }
 }
 
 impl Scene {
@@ -107,7 +120,20 @@ impl Scene {
             capacity,
             device,
             seed: None,
+            packing: OnceLock::new(),
+            plans: Mutex::default(),
         }
+    }
+
+    /// The best offline packing of the trace's requests that little work finds: what an
+    /// allocator could come down to that knew them all. Found once.
+    #[must_use]
+    pub fn packing(&self) -> &Packing {
+        self.packing.get_or_init(|| {
+            let lives = lifetimes(&self.trace, 1, Until::Freed);
+            let buffers: Vec<_> = lives.iter().map(|life| life.buffer).collect();
+            pack(&buffers, None, &Budget::CHEAP)
+        })
     }
 
     /// How a Space for the trace is set up.
@@ -179,7 +205,7 @@ pub fn run_cell<E: Observer>(
     chosen: &Chosen,
     watch: Watch<'_, E>,
 ) -> Result<Ended, PolicyError> {
-    let policy = registry.build(chosen)?;
+    let policy = registry.build_for(chosen, scene)?;
     let ended = caught(|| match Replay::new(policy, scene.config(watch.map)) {
         Ok(replay) => Ended::Replayed(Box::new(watched(scene, replay, &chosen.label, watch))),
         Err(shortage) => {
@@ -256,7 +282,7 @@ pub fn record(
     registry: &Registry,
     chosen: &Chosen,
 ) -> Result<Snapshot, RecordError> {
-    let policy = registry.build(chosen)?;
+    let policy = registry.build_for(chosen, scene)?;
     let recorded = caught(|| {
         let mut replay = Replay::new(policy, scene.config(true))?;
         replay.name_streams(&scene.trace.streams);

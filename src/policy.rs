@@ -26,6 +26,7 @@ pub mod hybrid;
 pub mod index;
 pub mod limit;
 pub mod next_fit;
+pub mod planned;
 pub mod pytorch;
 pub mod registry;
 pub mod rmm;
