@@ -24,6 +24,8 @@ pub use packing::{Buffer, Packing, max_load_bytes};
 pub use plan::plan;
 pub use validate::validate;
 
+use crate::policy::Policy;
+use crate::space::Request;
 use crate::trace::{Event, Trace};
 use crate::units::round_up;
 
@@ -42,6 +44,36 @@ pub fn peak_live_rounded_bytes(trace: &Trace, quantum_bytes: u64) -> u64 {
     let mut peak = PeakLive::new(quantum_bytes);
     for event in &trace.events {
         peak.see(event);
+    }
+    peak.peak_bytes()
+}
+
+/// The same with every request rounded as a policy rounds it.
+#[must_use]
+pub fn peak_live_rounded_by(trace: &Trace, policy: &dyn Policy) -> u64 {
+    let mut peak = PeakLive::new(1);
+    for event in &trace.events {
+        let mut event = *event;
+        if let Event::Alloc {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+            ..
+        } = &mut event
+            && *bytes > 0
+        {
+            let request = Request {
+                bytes: *bytes,
+                align: 1 << *align_log2,
+                stream: *stream,
+                pool: *pool,
+                tag: *tag,
+            };
+            *bytes = policy.rounded_bytes(&request).unwrap_or(u64::MAX);
+        }
+        peak.see(&event);
     }
     peak.peak_bytes()
 }

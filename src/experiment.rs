@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::bound::{Budget, Packing, Until, lifetimes, pack, peak_live_requested_bytes, plan};
+use crate::bound::{
+    Budget, Packing, Until, lifetimes, pack, peak_live_requested_bytes, peak_live_rounded_by, plan,
+};
 use crate::observe::snapshot::Recorder;
 use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
 use crate::policy::planned::{Foresight, Plan};
@@ -136,6 +138,14 @@ impl Scene {
         })
     }
 
+    /// What a row says of the best packing.
+    fn add_bounds(&self, row: &mut Row) {
+        let packing = self.packing();
+        row.packed_bytes = Some(packing.height_bytes);
+        packing.by.clone_into(&mut row.packed_by);
+        row.packed_proven = Some(packing.proven);
+    }
+
     /// How a Space for the trace is set up.
     fn config(&self, record_steps: bool) -> SpaceConfig {
         SpaceConfig {
@@ -241,8 +251,11 @@ fn watched<E: Observer>(
         lower_bound_bytes: scene.bound_bytes,
         seed: scene.seed,
     };
+    let mut row = summary.row(&replay, labels);
+    scene.add_bounds(&mut row);
+    row.rounded_peak_bytes = peak_live_rounded_by(trace, replay.policy());
     Seen {
-        row: summary.row(&replay, labels),
+        row,
         timeline,
         failures,
         map: map.map(MapObserver::finish),
@@ -315,7 +328,7 @@ fn row_of_nothing(scene: &Scene, policy: &str) -> Row {
             first.get_or_insert(at as u64);
         }
     }
-    Row {
+    let mut row = Row {
         trace: scene.trace.name.clone(),
         policy: policy.to_owned(),
         capacity_bytes: scene.capacity.bytes,
@@ -328,7 +341,9 @@ fn row_of_nothing(scene: &Scene, policy: &str) -> Row {
         lower_bound_bytes: scene.bound_bytes,
         seed: scene.seed,
         ..Row::default()
-    }
+    };
+    scene.add_bounds(&mut row);
+    row
 }
 
 thread_local! {

@@ -102,6 +102,13 @@ pub trait Policy: Send {
     /// included, but without moving a block or waiting for the device.
     fn servable(&self, space: &Space, stream: StreamId) -> u64;
 
+    /// The fewest bytes of a block that serves the request: its bytes as the policy rounds
+    /// them, without what is left over where a block is not split. `None` where they pass
+    /// the largest integer.
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        Some(request.bytes)
+    }
+
     /// The largest Free block, in bytes, where the policy's index knows it; else the
     /// replay lets the Space keep all sizes in order, which is slower. A policy answers
     /// always or never.

@@ -72,13 +72,25 @@ pub fn decide(
 /// sections and their area, as MiniMalloc does, in turn with two more; later starts add
 /// the blame of sections and some noise, a hash of start and number.
 fn order(buffers: &[Buffer], sections: &Sections, blame: &[u64], start: u64) -> Vec<u32> {
-    let fullest = u128::from(sections.load_bytes.iter().copied().max().unwrap_or(1).max(1));
+    let fullest = u128::from(
+        sections
+            .load_bytes
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or(1)
+            .max(1),
+    );
     let most_blame = u128::from(blame.iter().copied().max().unwrap_or(0)) + 1;
     let weigh = |section: usize| {
         let load = u128::from(sections.load_bytes[section]) * 1024 / fullest;
         let blamed = u128::from(blame[section]) * 1024 / most_blame;
         // Half of the later starts trust the loads alone.
-        if start < 4 || start / 4 % 2 == 0 { load } else { load + blamed }
+        if start < 4 || start / 4 % 2 == 0 {
+            load
+        } else {
+            load + blamed
+        }
     };
     let key = |at: &u32| {
         let number = *at as usize;
@@ -86,7 +98,9 @@ fn order(buffers: &[Buffer], sections: &Sections, blame: &[u64], start: u64) -> 
         let weight = (from as usize..end as usize).map(weigh).max().unwrap_or(0);
         let noise = match start {
             0..4 => UNIT,
-            _ => UNIT + u128::from(mix(start << 32 | u64::from(*at)) % (16 + 8 * (start / 4).min(6))),
+            _ => {
+                UNIT + u128::from(mix(start << 32 | u64::from(*at)) % (16 + 8 * (start / 4).min(6)))
+            }
         };
         let width = u128::from(end - from) * noise;
         let area = width * u128::from(buffers[number].bytes);

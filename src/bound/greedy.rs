@@ -45,7 +45,11 @@ pub const GREEDY: [(&str, Order, Gap); 8] = [
     ("greedy by area, first fit", Order::Area, Gap::First),
     ("greedy by start, first fit", Order::Start, Gap::First),
     ("greedy by start, best fit", Order::Start, Gap::Best),
-    ("greedy by lifetime class and size, best fit", Order::Classes, Gap::Best),
+    (
+        "greedy by lifetime class and size, best fit",
+        Order::Classes,
+        Gap::Best,
+    ),
 ];
 
 impl Order {
@@ -148,10 +152,18 @@ pub fn greedy(buffers: &[Buffer], load_bytes: u64, pairs: u64) -> Packing {
     let mut best: Option<Packing> = None;
     for (by, order, gap) in RANKED.iter().take(runs as usize).map(|at| GREEDY[*at]) {
         let height_bytes = placer.run(&order.of(buffers), gap);
-        if best.as_ref().is_none_or(|best| height_bytes < best.height_bytes) {
+        if best
+            .as_ref()
+            .is_none_or(|best| height_bytes < best.height_bytes)
+        {
             let proven = height_bytes == load_bytes;
             let offsets = placer.offsets().to_vec();
-            best = Some(Packing { offsets, height_bytes, by, proven });
+            best = Some(Packing {
+                offsets,
+                height_bytes,
+                by,
+                proven,
+            });
             if proven {
                 break;
             }

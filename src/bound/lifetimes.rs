@@ -44,7 +44,13 @@ pub fn lifetimes(trace: &Trace, quantum_bytes: u64, until: Until) -> Vec<Life> {
     let mut ordinal = 0;
     for (event, at) in trace.events.iter().zip(0u32..) {
         match *event {
-            Event::Alloc { slot, bytes, align_log2, stream, .. } => {
+            Event::Alloc {
+                slot,
+                bytes,
+                align_log2,
+                stream,
+                ..
+            } => {
                 holder[slot as usize] = usize::MAX;
                 if bytes > 0 {
                     holder[slot as usize] = lives.len();
@@ -55,7 +61,13 @@ pub fn lifetimes(trace: &Trace, quantum_bytes: u64, until: Until) -> Vec<Life> {
                         bytes: rounded.expect("the size fits an integer"),
                         align: quantum_bytes.max(1 << align_log2),
                     };
-                    lives.push(Life { ordinal, event: at, stream, bytes, buffer });
+                    lives.push(Life {
+                        ordinal,
+                        event: at,
+                        stream,
+                        bytes,
+                        buffer,
+                    });
                 }
                 ordinal += 1;
             }
@@ -87,7 +99,10 @@ mod tests {
 
     #[test]
     fn a_deferred_free_ends_a_lifetime_once_its_bytes_may_be_used_again() {
-        let ask = |bytes| Ask { bytes, ..Ask::default() };
+        let ask = |bytes| Ask {
+            bytes,
+            ..Ask::default()
+        };
         let mut builder = TraceBuilder::new("pending");
         builder.alloc(0, ask(100)).expect("a fresh key");
         builder.alloc(1, ask(0)).expect("a fresh key");
@@ -99,7 +114,12 @@ mod tests {
         let ranges = |until| -> Vec<(u32, u32, u32, u64)> {
             let lives = lifetimes(&trace, 64, until);
             let told = |life: &Life| {
-                let Buffer { lower, upper, bytes, .. } = life.buffer;
+                let Buffer {
+                    lower,
+                    upper,
+                    bytes,
+                    ..
+                } = life.buffer;
                 (life.ordinal, lower, upper, bytes)
             };
             lives.iter().map(told).collect()

@@ -45,7 +45,9 @@ impl Overlaps {
         uppers.sort_unstable();
         let begun = |moment: u32| self.lowers.partition_point(|lower| *lower < moment);
         let ended = |moment: u32| uppers.partition_point(|upper| *upper <= moment);
-        let alive = buffers.iter().map(|it| begun(it.upper) - ended(it.lower) - 1);
+        let alive = buffers
+            .iter()
+            .map(|it| begun(it.upper) - ended(it.lower) - 1);
         alive.map(|others| others as u64).sum::<u64>() / 2
     }
 

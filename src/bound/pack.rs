@@ -83,7 +83,10 @@ fn search(
     }
     match decide(buffers, height_bytes, budget.tries, budget.stop) {
         Answer::Fits(offsets) => {
-            let ends = buffers.iter().zip(&offsets).map(|(it, from)| from + it.bytes);
+            let ends = buffers
+                .iter()
+                .zip(&offsets)
+                .map(|(it, from)| from + it.bytes);
             *best = Packing {
                 height_bytes: ends.max().unwrap_or(0),
                 offsets,

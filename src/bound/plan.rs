@@ -38,17 +38,21 @@ pub fn plan(trace: &Trace, alignment: u64, budget: &Budget<'_>) -> Plan {
             placed.insert(life.event, place);
         }
     }
-    let places = trace.events.iter().zip(0u32..).filter_map(|(event, at)| match *event {
-        Event::Alloc { .. } => placed.get(&at).copied(),
-        Event::Attempt { bytes, stream, .. } => (bytes > 0).then_some(Place {
-            bytes,
-            stream: Some(stream),
-            region: 0,
-            offset: None,
-            block_bytes: bytes,
-        }),
-        _ => None,
-    });
+    let places = trace
+        .events
+        .iter()
+        .zip(0u32..)
+        .filter_map(|(event, at)| match *event {
+            Event::Alloc { .. } => placed.get(&at).copied(),
+            Event::Attempt { bytes, stream, .. } => (bytes > 0).then_some(Place {
+                bytes,
+                stream: Some(stream),
+                region: 0,
+                offset: None,
+                block_bytes: bytes,
+            }),
+            _ => None,
+        });
     plan.places = places.collect();
     plan
 }

@@ -32,11 +32,15 @@ pub fn validate(buffers: &[Buffer], offsets: &[u64], height_bytes: u64) -> Resul
             continue;
         }
         if end > height_bytes || !from.is_multiple_of(buffers[at].align) {
-            return Err(format!("buffer {at} at {from}..{end} is too high or misaligned"));
+            return Err(format!(
+                "buffer {at} at {from}..{end} is too high or misaligned"
+            ));
         }
         let below = alive.range(..end).next_back();
         if let Some((_, (_, other))) = below.filter(|(_, (top, _))| *top > from) {
-            return Err(format!("buffers {other} and {at} share bytes at one moment"));
+            return Err(format!(
+                "buffers {other} and {at} share bytes at one moment"
+            ));
         }
         alive.insert(from, (end, at));
     }

@@ -12,7 +12,9 @@ use super::args::OpenArgs;
 use super::load;
 use super::output::Output;
 use super::table::{Column, Table};
-use crate::bound::{Budget, Buffer, Life, Packing, Until, lifetimes, max_load_bytes, pack, validate};
+use crate::bound::{
+    Budget, Buffer, Life, Packing, Until, lifetimes, max_load_bytes, pack, validate,
+};
 use crate::trace::{Event, Trace};
 use crate::units::{format_bytes, format_count, parse_bytes};
 
@@ -167,12 +169,16 @@ fn has_ticks(trace: &Trace) -> bool {
     }
     let asks = |event: &Event| matches!(event, Event::Alloc { .. });
     let mut asked_at = None;
-    trace.events.iter().zip(&trace.times_ns).all(|(event, time)| {
-        if asks(event) {
-            asked_at = Some(*time);
-        }
-        !matches!(event, Event::Free { .. }) || asked_at != Some(*time)
-    })
+    trace
+        .events
+        .iter()
+        .zip(&trace.times_ns)
+        .all(|(event, time)| {
+            if asks(event) {
+                asked_at = Some(*time);
+            }
+            !matches!(event, Event::Free { .. }) || asked_at != Some(*time)
+        })
 }
 
 /// Writes a plan; lifetimes are on the trace's own clock where that tells them, else in

@@ -29,7 +29,7 @@ use serde::Deserialize;
 
 use super::holes::start_in;
 use super::{Policy, PolicyError, Tallies};
-use crate::space::{BlockId, OutOfMemory, Request, Space};
+use crate::space::{BlockId, OutOfMemory, Request, Share, Space};
 use crate::trace::{PoolId, PoolStep, StreamId};
 use crate::units::serde_align;
 use plan::Cursor;
@@ -72,6 +72,8 @@ pub struct Planned {
     cursor: Cursor,
     regions: Vec<Region>,
     pool: Box<dyn Policy>,
+    /// What the plan leaves of the capacity.
+    share: Share,
 }
 
 impl Planned {
@@ -103,13 +105,26 @@ impl Planned {
             cursor: Cursor::default(),
             regions: Vec::new(),
             pool,
+            share: Share::new(0),
         })
+    }
+
+    /// Calls the pool with the Space narrowed to what the plan leaves.
+    fn in_pool<T>(
+        &mut self,
+        space: &mut Space,
+        call: impl FnOnce(&mut dyn Policy, &mut Space) -> T,
+    ) -> T {
+        let pool = &mut *self.pool;
+        space.within(&mut self.share, |space| call(pool, space))
     }
 
     /// The region that a block lies in; `None` for a block of the pool.
     fn region_of(&self, block: BlockId, space: &Space) -> Option<usize> {
         let segment = space.segment(block).0;
-        self.regions.iter().position(|region| region.segment == segment)
+        self.regions
+            .iter()
+            .position(|region| region.segment == segment)
     }
 
     /// Serves a request at its place, where that is free for it.
@@ -119,7 +134,12 @@ impl Planned {
         let (from, hole) = region.free.range(..=offset).next_back()?;
         let (from, hole) = (*from, *hole);
         let base = region.base;
-        let start = start_in(base + offset, space.end(hole), place.block_bytes, request.align)?;
+        let start = start_in(
+            base + offset,
+            space.end(hole),
+            place.block_bytes,
+            request.align,
+        )?;
         if start != base + offset || !space.usable(hole, request.stream) {
             return None;
         }
@@ -140,11 +160,17 @@ impl Planned {
     /// A block of a region is Free: it joins its neighbours, where one stream freed both.
     fn give_back(&mut self, region: usize, mut block: BlockId, space: &mut Space) {
         let region = &mut self.regions[region];
-        if let Some(above) = space.free_next(block).filter(|it| space.mergeable(block, *it)) {
+        if let Some(above) = space
+            .free_next(block)
+            .filter(|it| space.mergeable(block, *it))
+        {
             region.free.remove(&(space.base(above) - region.base));
             space.merge(block, above);
         }
-        if let Some(below) = space.free_prev(block).filter(|it| space.mergeable(*it, block)) {
+        if let Some(below) = space
+            .free_prev(block)
+            .filter(|it| space.mergeable(*it, block))
+        {
             space.merge(below, block);
             block = below;
         }
@@ -162,7 +188,9 @@ impl Policy for Planned {
                 free: BTreeMap::from([(0, block)]),
             });
         }
-        self.pool.start(space)
+        let planned_bytes: u64 = self.plan.region_bytes.iter().sum();
+        self.share = Share::new(space.capacity_bytes() - planned_bytes);
+        self.in_pool(space, |pool, space| pool.start(space))
     }
 
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
@@ -171,13 +199,15 @@ impl Policy for Planned {
         let planned = place.and_then(|place| self.at_place(&place, request, space));
         match planned {
             Some(block) => Ok(block),
-            None => self.pool.alloc(request, space),
+            None => self.in_pool(space, |pool, space| pool.alloc(request, space)),
         }
     }
 
     fn free(&mut self, block: BlockId, stream: StreamId, pending: bool, space: &mut Space) {
         match self.region_of(block, space) {
-            None => self.pool.free(block, stream, pending, space),
+            None => self.in_pool(space, |pool, space| {
+                pool.free(block, stream, pending, space)
+            }),
             Some(_) if pending => space.defer(block),
             Some(region) => {
                 space.release(block, stream);
@@ -188,7 +218,7 @@ impl Policy for Planned {
 
     fn complete(&mut self, block: BlockId, space: &mut Space) {
         match self.region_of(block, space) {
-            None => self.pool.complete(block, space),
+            None => self.in_pool(space, |pool, space| pool.complete(block, space)),
             Some(region) => {
                 // The wait for the other streams is over: the block is its own stream's again.
                 space.release(block, space.stream(block));
@@ -211,24 +241,24 @@ impl Policy for Planned {
 
     fn use_on(&mut self, block: BlockId, stream: Option<StreamId>, space: &mut Space) {
         if self.region_of(block, space).is_none() {
-            self.pool.use_on(block, stream, space);
+            self.in_pool(space, |pool, space| pool.use_on(block, stream, space));
         }
     }
 
     fn trim(&mut self, space: &mut Space) {
-        self.pool.trim(space);
+        self.in_pool(space, |pool, space| pool.trim(space));
     }
 
     fn mark(&mut self, label: u32, space: &mut Space) {
-        self.pool.mark(label, space);
+        self.in_pool(space, |pool, space| pool.mark(label, space));
     }
 
     fn pool(&mut self, step: PoolStep, pool: PoolId, stream: StreamId, space: &mut Space) {
-        self.pool.pool(step, pool, stream, space);
+        self.in_pool(space, |inner, space| inner.pool(step, pool, stream, space));
     }
 
     fn ordered(&mut self, space: &mut Space) {
-        self.pool.ordered(space);
+        self.in_pool(space, |pool, space| pool.ordered(space));
     }
 
     fn statistics(&self) -> Vec<(String, i64)> {

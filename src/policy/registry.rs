@@ -240,7 +240,8 @@ impl Registry {
             let inner = self.find_at(inner, chosen.depth + 1)?;
             self.build_with(&inner, foresight)
         };
-        spec.build(&inner, foresight).map_err(|error| fail(error.what))
+        spec.build(&inner, foresight)
+            .map_err(|error| fail(error.what))
     }
 }
 

@@ -7,8 +7,8 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, planned, pytorch, size_class, stream_first_fit, tlsf, uniform,
-    worst_fit,
+    first_fit, growing, hybrid, next_fit, planned, pytorch, size_class, stream_first_fit, tlsf,
+    uniform, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.

@@ -163,9 +163,7 @@ impl<'a> Search<'a> {
     /// Tries every buffer that may come next.
     fn branch(&mut self, part: &[u32], turn: Turn) -> End {
         for (offset, rank, at) in self.candidates(part, turn) {
-            if self.tries >= self.last_try
-                || (self.tries.is_multiple_of(LOOK) && (self.stop)())
-            {
+            if self.tries >= self.last_try || (self.tries.is_multiple_of(LOOK) && (self.stop)()) {
                 return End::GaveUp;
             }
             self.tries += 1;

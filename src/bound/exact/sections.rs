@@ -70,7 +70,10 @@ impl Sections {
             items.extend(others.filter(|two| meets(span[one], span[*two as usize])));
         });
         let load = |section| {
-            let bytes = live.get(section).iter().map(|at| buffers[*at as usize].bytes);
+            let bytes = live
+                .get(section)
+                .iter()
+                .map(|at| buffers[*at as usize].bytes);
             bytes.sum()
         };
         Sections {

@@ -68,6 +68,26 @@ fn bound(scene: &Scene) -> Vec<Cell> {
     ]
 }
 
+/// What of the bound can be had by an allocator that knows all requests beforehand.
+pub(super) fn packing(scene: &Scene) -> String {
+    let packing = scene.packing();
+    let above = ppm(packing.height_bytes, scene.bound_bytes) / 100;
+    format!(
+        "bound {} ({} bytes); best offline packing {}, {}.{:04} x the bound, {}: {}",
+        format_bytes(scene.bound_bytes),
+        format_count(scene.bound_bytes),
+        format_bytes(packing.height_bytes),
+        above / 10_000,
+        above % 10_000,
+        if packing.proven {
+            "proven optimal"
+        } else {
+            "not proven optimal"
+        },
+        packing.by,
+    )
+}
+
 /// A row of words for a policy without figures.
 fn told(label: &str, what: &str, row: Option<&Row>) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); COLUMNS.len()];

@@ -63,7 +63,10 @@ impl Plan {
             let Row { size, offset } = row.map_err(told)?;
             let end = offset.checked_add(size).filter(|_| size > 0);
             height_bytes = height_bytes.max(end.ok_or_else(|| {
-                format!("plan '{}': no block has {size} bytes at {offset}", path.display())
+                format!(
+                    "plan '{}': no block has {size} bytes at {offset}",
+                    path.display()
+                )
             })?);
             plan.places.push(Place {
                 bytes: size,

@@ -14,7 +14,11 @@ fn run(program: &str) -> Hand {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.csv");
     fs::write(&plan, PLAN).expect("a file");
-    play(&format!("planned:plan={}", plan.display()), 1 << 24, program)
+    play(
+        &format!("planned:plan={}", plan.display()),
+        1 << 24,
+        program,
+    )
 }
 
 #[test]
