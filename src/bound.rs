@@ -16,6 +16,7 @@ mod overlaps;
 pub mod pack;
 pub mod packing;
 pub mod plan;
+pub mod sweep;
 pub mod validate;
 
 pub use lifetimes::{Life, Until, lifetimes};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vramlab::bound::exact::{Answer, decide};
-use vramlab::bound::greedy::{GREEDY, Placer};
+use vramlab::bound::greedy::{GREEDY, Gap, Order, Placer};
+use vramlab::bound::sweep::sweep;
 use vramlab::bound::{Budget, Buffer, max_load_bytes, pack, validate};
 use vramlab::experiment::{Ended, Scene, Wanted, Watch, run_cell};
 use vramlab::observe::Row;
@@ -44,29 +45,32 @@ fn lowest(buffers: &[Buffer]) -> u64 {
     let mut best = u64::MAX;
     let mut order: Vec<u32> = (0..buffers.len() as u32).collect();
     permute(&mut order, 0, &mut |order| {
-        best = best.min(placer.run(order, vramlab::bound::greedy::Gap::First));
+        best = best.min(placer.run(order, Gap::First));
     });
     best
 }
 
 const SMALL: Budget<'static> = Budget {
     pairs: 1_000_000,
-    tries: 3_000,
-    rounds: 30,
+    tries: 300,
+    rounds: 8,
     stop: &|| false,
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn every_packing_passes_the_judge_and_is_a_function_of_its_inputs(
-        buffers in prop::collection::vec(buffer(), 0..40),
+        buffers in prop::collection::vec(buffer(), 0..25),
     ) {
         let load = max_load_bytes(&buffers);
         let mut placer = Placer::new(&buffers);
         for (by, order, gap) in GREEDY {
             let height = placer.run(&order.of(&buffers), gap);
+            if (order, gap) == (Order::Start, Gap::Best) {
+                prop_assert_eq!(sweep(&buffers, load).offsets, placer.offsets());
+            }
             prop_assert_eq!(validate(&buffers, placer.offsets(), height), Ok(()), "{}", by);
         }
         let packing = pack(&buffers, None, &SMALL);
@@ -78,7 +82,7 @@ proptest! {
 
     #[test]
     fn the_exact_search_finds_the_lowest_height_and_proves_that_none_is_lower(
-        mut buffers in prop::collection::vec(buffer(), 1..7),
+        mut buffers in prop::collection::vec(buffer(), 1..6),
     ) {
         for buffer in &mut buffers {
             buffer.align = 1;
@@ -160,7 +164,7 @@ fn run(scene: &Scene, policy: &str, extra: impl Observer) -> Row {
 
 #[test]
 fn a_planned_run_serves_all_and_stays_near_the_bound() {
-    for name in ["gpt2-varlen", "resnet50-train", "multi-stream"] {
+    for name in ["resnet50-train", "multi-stream"] {
         let scene = scene(trace(name), Wanted::Card);
         let (planned, pytorch) = (run(&scene, "planned", ()), run(&scene, "pytorch", ()));
         assert_eq!((planned.failed, planned.hazards), (0, 0), "{name}");

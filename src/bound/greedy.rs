@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 
 use super::overlaps::Overlaps;
 use super::packing::{Buffer, Packing};
+use super::sweep::sweep;
 
 /// Which gap a buffer goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,34 +144,32 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// The best of the greedy packers whose work together stays within `pairs`: the number of
-/// times that a buffer may be looked at beside another one. The first one always runs.
+/// The best of the greedy packers whose work together stays within `pairs`, the number of
+/// times that a buffer may be looked at beside another one. The sweep, which looks at no
+/// pairs, always runs.
 #[must_use]
 pub fn greedy(buffers: &[Buffer], load_bytes: u64, pairs: u64) -> Packing {
+    let mut best = sweep(buffers, load_bytes);
     let mut placer = Placer::new(buffers);
-    let runs = (pairs / placer.placed.pairs(buffers).max(1)).clamp(1, GREEDY.len() as u64);
-    let mut best: Option<Packing> = None;
-    for (by, order, gap) in RANKED.iter().take(runs as usize).map(|at| GREEDY[*at]) {
+    let runs = pairs / placer.placed.pairs(buffers).max(1);
+    for at in RANKED.iter().take(runs.min(GREEDY.len() as u64) as usize) {
+        if best.proven {
+            break;
+        }
+        let (by, order, gap) = GREEDY[*at];
         let height_bytes = placer.run(&order.of(buffers), gap);
-        if best
-            .as_ref()
-            .is_none_or(|best| height_bytes < best.height_bytes)
-        {
-            let proven = height_bytes == load_bytes;
-            let offsets = placer.offsets().to_vec();
-            best = Some(Packing {
-                offsets,
+        if height_bytes < best.height_bytes {
+            best = Packing {
+                offsets: placer.offsets().to_vec(),
                 height_bytes,
                 by,
-                proven,
-            });
-            if proven {
-                break;
-            }
+                proven: height_bytes == load_bytes,
+            };
         }
     }
-    best.unwrap_or_else(Packing::empty)
+    best
 }
 
-/// The greedy packers, the most promising ones first.
-const RANKED: [usize; 8] = [3, 0, 6, 4, 7, 1, 2, 5];
+/// The greedy packers, the most promising ones first; the sweep stands for the one by start
+/// and best fit.
+const RANKED: [usize; 7] = [3, 0, 4, 7, 1, 2, 5];

@@ -10,7 +10,7 @@ use super::packing::{Buffer, Packing, max_load_bytes};
 /// same packing on any machine, as long as `stop` never says so.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
-    /// Pairs of buffers that greedy packers may look at; one of them always runs.
+    /// Pairs of buffers that greedy packers may look at; a sweep in time always runs.
     pub pairs: u64,
     /// Placements that the exact search may try for each height.
     pub tries: u64,
@@ -23,8 +23,8 @@ pub struct Budget<'a> {
 impl Budget<'_> {
     /// What a comparison spends on its first line: a second or so, by counting alone.
     pub const CHEAP: Budget<'static> = Budget {
-        pairs: 60_000_000,
-        tries: 20_000,
+        pairs: 10_000_000,
+        tries: 3_000,
         rounds: 0,
         stop: &|| false,
     };
@@ -32,6 +32,9 @@ impl Budget<'_> {
 
 /// More buffers than this are too many for the exact search.
 const MOST_EXACT: usize = 2_000;
+/// A height is first searched for with this part of the tries: a search that does not
+/// succeed soon seldom does later.
+const QUICK: u64 = 16;
 /// Heights between the best known and the best thinkable that are searched for.
 const BISECTIONS: u32 = 6;
 
@@ -50,9 +53,14 @@ pub fn pack(buffers: &[Buffer], goal_bytes: Option<u64>, budget: &Budget<'_>) ->
     }
     let mut least_bytes = load_bytes;
     let goal_bytes = goal_bytes.filter(|goal| *goal > load_bytes && *goal < best.height_bytes);
-    for height_bytes in goal_bytes.into_iter().chain([load_bytes]) {
-        search(buffers, height_bytes, &mut least_bytes, &mut best, budget);
+    if let Some(goal_bytes) = goal_bytes {
+        search(buffers, goal_bytes, &mut least_bytes, &mut best, budget);
     }
+    let quick = Budget {
+        tries: budget.tries / QUICK,
+        ..*budget
+    };
+    search(buffers, load_bytes, &mut least_bytes, &mut best, &quick);
     if !best.proven {
         improve(buffers, &mut best, load_bytes, budget.rounds, budget.stop);
     }
@@ -62,11 +70,12 @@ pub fn pack(buffers: &[Buffer], goal_bytes: Option<u64>, budget: &Budget<'_>) ->
             break;
         }
         let middle = low_bytes + (best.height_bytes - low_bytes) / 2;
-        search(buffers, middle, &mut least_bytes, &mut best, budget);
+        search(buffers, middle, &mut least_bytes, &mut best, &quick);
         if best.height_bytes > middle {
             low_bytes = middle + 1;
         }
     }
+    search(buffers, load_bytes, &mut least_bytes, &mut best, budget);
     best
 }
 

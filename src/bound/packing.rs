@@ -28,19 +28,6 @@ pub struct Packing {
     pub proven: bool,
 }
 
-impl Packing {
-    /// The packing of nothing.
-    #[must_use]
-    pub fn empty() -> Self {
-        Packing {
-            offsets: Vec::new(),
-            height_bytes: 0,
-            by: "nothing to pack",
-            proven: true,
-        }
-    }
-}
-
 /// The maximum load: the most bytes that are alive at one moment. No packing is lower.
 ///
 /// # Panics
