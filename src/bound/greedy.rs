@@ -146,14 +146,19 @@ impl<'a> Placer<'a> {
 
 /// The best of the greedy packers whose work together stays within `pairs`, the number of
 /// times that a buffer may be looked at beside another one. The sweep, which looks at no
-/// pairs, always runs.
+/// pairs, always runs; `stop` is asked before each of the others.
 #[must_use]
-pub fn greedy(buffers: &[Buffer], load_bytes: u64, pairs: u64) -> Packing {
+pub fn greedy(
+    buffers: &[Buffer],
+    load_bytes: u64,
+    pairs: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Packing {
     let mut best = sweep(buffers, load_bytes);
     let mut placer = Placer::new(buffers);
     let runs = pairs / placer.placed.pairs(buffers).max(1);
     for at in RANKED.iter().take(runs.min(GREEDY.len() as u64) as usize) {
-        if best.proven {
+        if best.proven || stop() {
             break;
         }
         let (by, order, gap) = GREEDY[*at];

@@ -34,7 +34,7 @@ impl Budget<'_> {
 const MOST_EXACT: usize = 2_000;
 /// A height is first searched for with this part of the tries: a search that does not
 /// succeed soon seldom does later.
-const QUICK: u64 = 16;
+const QUICK: u64 = 100;
 /// Heights between the best known and the best thinkable that are searched for.
 const BISECTIONS: u32 = 6;
 
@@ -46,7 +46,7 @@ const BISECTIONS: u32 = 6;
 #[must_use]
 pub fn pack(buffers: &[Buffer], goal_bytes: Option<u64>, budget: &Budget<'_>) -> Packing {
     let load_bytes = max_load_bytes(buffers);
-    let mut best = greedy(buffers, load_bytes, budget.pairs);
+    let mut best = greedy(buffers, load_bytes, budget.pairs, budget.stop);
     if buffers.len() > MOST_EXACT || budget.tries == 0 {
         improve(buffers, &mut best, load_bytes, budget.rounds, budget.stop);
         return best;

@@ -35,7 +35,7 @@ pub struct Plan {
     traces: Vec<PathBuf>,
 
     /// When to stop; the result is the same on every machine unless this cuts it short
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_limit)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_limit)]
     time_limit: Duration,
 
     /// Round sizes and offsets up to multiples of this
