@@ -1,4 +1,5 @@
-//! What no policy can beat: the peak of live requested bytes.
+//! What no policy can beat: the peak of live requested bytes; and how near a packing comes
+//! that knows the whole trace ([`pack`](pack::pack)).
 //!
 //! A slot is live from its `Alloc` up to its `Free`, the event of the free not included
 //! (half-open): a request that follows the free in the trace may use the same bytes.
@@ -7,6 +8,25 @@
 //! does one of no bytes. Where a trace frees raw addresses, any live request may be the
 //! one meant, so the largest ones are left out: the bound stays one.
 
+pub mod exact;
+pub mod greedy;
+pub mod improve;
+pub mod lifetimes;
+mod overlaps;
+pub mod pack;
+pub mod packing;
+pub mod plan;
+pub mod sweep;
+pub mod validate;
+
+pub use lifetimes::{Life, Until, lifetimes};
+pub use pack::{Budget, pack};
+pub use packing::{Buffer, Packing, max_load_bytes};
+pub use plan::plan;
+pub use validate::validate;
+
+use crate::policy::Policy;
+use crate::space::Request;
 use crate::trace::{Event, Trace};
 use crate::units::round_up;
 
@@ -25,6 +45,36 @@ pub fn peak_live_rounded_bytes(trace: &Trace, quantum_bytes: u64) -> u64 {
     let mut peak = PeakLive::new(quantum_bytes);
     for event in &trace.events {
         peak.see(event);
+    }
+    peak.peak_bytes()
+}
+
+/// The same with every request rounded as a policy rounds it.
+#[must_use]
+pub fn peak_live_rounded_by(trace: &Trace, policy: &dyn Policy) -> u64 {
+    let mut peak = PeakLive::new(1);
+    for event in &trace.events {
+        let mut event = *event;
+        if let Event::Alloc {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+            ..
+        } = &mut event
+            && *bytes > 0
+        {
+            let request = Request {
+                bytes: *bytes,
+                align: 1 << *align_log2,
+                stream: *stream,
+                pool: *pool,
+                tag: *tag,
+            };
+            *bytes = policy.rounded_bytes(&request).unwrap_or(u64::MAX);
+        }
+        peak.see(&event);
     }
     peak.peak_bytes()
 }

@@ -16,6 +16,7 @@ mod folder;
 mod load;
 mod merge;
 mod output;
+mod plan;
 mod plot;
 mod policy;
 mod progress;
@@ -66,6 +67,7 @@ enum Command {
     Run(run::Run),
     Merge(merge::Merge),
     Fit(fit::Fit),
+    Plan(plan::Plan),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -110,6 +112,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Run(run) => run.run(registry, output),
         Command::Merge(merge) => merge.run(output),
         Command::Fit(fit) => fit.run(registry, output),
+        Command::Plan(plan) => plan.run(output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Validate(validate) => validate.run(registry, output),

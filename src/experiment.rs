@@ -24,12 +24,17 @@ pub mod source;
 mod sweep;
 
 use std::cell::Cell as Flag;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::bound::peak_live_requested_bytes;
+use crate::bound::{
+    Budget, Packing, Until, lifetimes, pack, peak_live_requested_bytes, peak_live_rounded_by,
+    plan as plan_of,
+};
 use crate::observe::snapshot::Recorder;
 use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
+use crate::policy::planned::{Foresight, Plan};
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
@@ -120,6 +125,17 @@ pub struct Scene {
     pub device: Arc<Device>,
     /// The seed of a synthetic trace.
     pub seed: Option<u64>,
+    packing: OnceLock<Packing>,
+    /// Plans made so far, by their alignment.
+    plans: Mutex<BTreeMap<u64, Arc<Plan>>>,
+}
+
+impl Foresight for Scene {
+    fn plan(&self, alignment: u64) -> Arc<Plan> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(plan_of(&self.trace, alignment, &Budget::CHEAP));
+        Arc::clone(plans.entry(alignment).or_insert_with(made))
+    }
 }
 
 impl Scene {
@@ -146,7 +162,28 @@ impl Scene {
             capacity,
             device,
             seed: None,
+            packing: OnceLock::new(),
+            plans: Mutex::default(),
         }
+    }
+
+    /// The best offline packing of the trace's requests that little work finds: what an
+    /// allocator could come down to that knew them all. Found once.
+    #[must_use]
+    pub fn packing(&self) -> &Packing {
+        self.packing.get_or_init(|| {
+            let lives = lifetimes(&self.trace, 1, Until::Freed);
+            let buffers: Vec<_> = lives.iter().map(|life| life.buffer).collect();
+            pack(&buffers, None, &Budget::CHEAP)
+        })
+    }
+
+    /// What a row says of the best packing.
+    fn add_bounds(&self, row: &mut Row) {
+        let packing = self.packing();
+        row.packed_bytes = Some(packing.height_bytes);
+        packing.by.clone_into(&mut row.packed_by);
+        row.packed_proven = Some(packing.proven);
     }
 
     /// How a Space for the trace is set up; `record_steps` for observers that read steps.
@@ -219,11 +256,12 @@ pub fn run_cell<E: Observer>(
     chosen: &Chosen,
     watch: Watch<'_, E>,
 ) -> Result<Ended, PolicyError> {
-    let policy = registry.build(chosen)?;
+    let policy = registry.build_for(chosen, scene)?;
     let ended = caught(|| match Replay::new(policy, scene.config(watch.map)) {
         Ok(replay) => Ended::Replayed(Box::new(watched(scene, replay, &chosen.label, watch))),
         Err(shortage) => {
-            let row = row_of_nothing(scene, &chosen.label);
+            let mut row = row_of_nothing(scene, &chosen.label);
+            scene.add_bounds(&mut row);
             Ended::NotStarted(Box::new(row), shortage)
         }
     });
@@ -235,7 +273,8 @@ fn watched<E: Observer>(scene: &Scene, replay: Replay, label: &str, watch: Watch
     let failures = Failures::new(KEPT_FAILURES, scene.trace.truth.as_deref());
     let map = watch.map.then(MapObserver::default);
     let mut seen = ((Timeline::default(), failures), (map, watch.extra));
-    let row = summed(scene, replay, label, watch.progress, &mut seen);
+    let mut row = summed(scene, replay, label, watch.progress, &mut seen);
+    scene.add_bounds(&mut row);
     let ((timeline, failures), (map, _)) = seen;
     Seen {
         row,
@@ -266,7 +305,9 @@ fn summed<E: Observer>(
         lower_bound_bytes: scene.bound_bytes,
         seed: scene.seed,
     };
-    summary.row(&replay, labels)
+    let mut row = summary.row(&replay, labels);
+    row.rounded_peak_bytes = peak_live_rounded_by(trace, replay.policy());
+    row
 }
 
 /// Runs one policy over a trace for its row alone, while `extra` looks on. A policy that
@@ -281,7 +322,7 @@ pub fn run_row<E: Observer>(
     chosen: &Chosen,
     extra: &mut E,
 ) -> Result<Result<Row, String>, PolicyError> {
-    let policy = registry.build(chosen)?;
+    let policy = registry.build_for(chosen, scene)?;
     Ok(caught(|| match Replay::new(policy, scene.config(false)) {
         Ok(replay) => summed(scene, replay, &chosen.label, &|_| (), extra),
         Err(_) => row_of_nothing(scene, &chosen.label),
@@ -321,7 +362,7 @@ pub fn record(
     registry: &Registry,
     chosen: &Chosen,
 ) -> Result<Snapshot, RecordError> {
-    let policy = registry.build(chosen)?;
+    let policy = registry.build_for(chosen, scene)?;
     let recorded = caught(|| {
         let mut replay = Replay::new(policy, scene.config(true))?;
         replay.name_streams(&scene.trace.streams);

@@ -27,6 +27,7 @@ pub mod index;
 pub mod limit;
 pub mod next_fit;
 pub mod offset_allocator;
+pub mod planned;
 pub mod pytorch;
 pub mod registry;
 pub mod rmm;
@@ -102,6 +103,13 @@ pub trait Policy: Send {
     /// The largest request on `stream` that would be served now, in bytes, mapping more
     /// included, but without moving a block or waiting for the device.
     fn servable(&self, space: &Space, stream: StreamId) -> u64;
+
+    /// The fewest bytes of a block that serves the request: its bytes as the policy rounds
+    /// them, without what is left over where a block is not split. `None` where they pass
+    /// the largest integer.
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        Some(request.bytes)
+    }
 
     /// The largest Free block, in bytes, where the policy's index knows it; else the
     /// replay lets the Space keep all sizes in order, which is slower. A policy answers

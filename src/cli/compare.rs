@@ -152,6 +152,7 @@ impl Compare {
         })??;
         progress.end();
         let ranked = rank(policies, &cells);
+        output.line(&view::packing(scene))?;
         for line in view::lines(scene, &ranked, output) {
             output.line(&line)?;
         }

@@ -143,7 +143,7 @@ impl Search<'_> {
         if let Some(served) = self.tried.get(&capacity_bytes) {
             return Ok(*served);
         }
-        let policy = self.registry.build(self.chosen)?;
+        let policy = self.registry.build_for(self.chosen, self.scene)?;
         let trace = &self.scene.trace;
         let config = SpaceConfig {
             capacity_bytes,

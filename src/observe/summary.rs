@@ -57,6 +57,10 @@ pub struct Row {
     pub peak_overhead_ppm: Option<u64>,
     pub first_counterfactual_event: Option<u64>,
     pub fit_bytes: Option<u64>,
+    pub rounded_peak_bytes: u64,
+    pub packed_bytes: Option<u64>,
+    pub packed_by: String,
+    pub packed_proven: Option<bool>,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -208,7 +212,8 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
-            fit_bytes: None,
+            // Bounds are found beside the replay, not in it.
+            ..Row::default()
         }
     }
 }

@@ -235,6 +235,10 @@ impl Policy for Bfc {
         self.settle(block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, QUANTUM_BYTES)
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let mut more = self.extension_bytes(self.available_bytes(), space.room_bytes());
         if self.rules.collects {

@@ -131,6 +131,11 @@ impl Policy for Buddy {
         self.settle(block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        let bytes = request.bytes.checked_next_power_of_two()?;
+        Some(bytes.max(self.spec.minimum).max(request.align))
+    }
+
     fn servable(&self, _: &Space, _: StreamId) -> u64 {
         self.free.largest_bytes()
     }

@@ -176,6 +176,10 @@ impl Policy for Bump {
         }
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
         let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);

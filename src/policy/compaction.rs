@@ -292,6 +292,10 @@ impl Policy for Compaction {
         self.watch(space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        self.inner.rounded_bytes(request)
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         self.inner.servable(space, stream)
     }

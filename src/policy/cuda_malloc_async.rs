@@ -338,6 +338,10 @@ impl Policy for CudaMallocAsync {
         self.settle(block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, STEP_BYTES)
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let chunk = self.chunk_bytes(space);
         let usable = || {

@@ -220,6 +220,10 @@ impl Policy for CuPy {
         self.enter(block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, QUANTUM_BYTES)
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let own = self.arenas.get(&stream).and_then(BySize::largest);
         let reserved = space.counters().reserved_bytes;

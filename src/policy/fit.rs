@@ -85,6 +85,10 @@ impl<R: Rule> Policy for Fit<R> {
         coalesce(&mut self.holes, block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
+
     fn servable(&self, _: &Space, _: StreamId) -> u64 {
         let largest_bytes = self.holes.largest_bytes();
         largest_bytes - largest_bytes % self.spec.alignment

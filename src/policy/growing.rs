@@ -208,6 +208,10 @@ impl Policy for Growing {
         coalesce(&mut self.holes, block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let mut grown_bytes = self.left_bytes().min(space.room_bytes());
         if let Some(unbacked) = self.unbacked {

@@ -209,6 +209,16 @@ impl Policy for Hybrid {
         });
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        let [small, large] = [SMALL, LARGE].map(|side| &self.sides[side].policy);
+        let large_bytes = large.rounded_bytes(request);
+        match request.bytes <= self.spec.threshold {
+            true if self.spec.spill => small.rounded_bytes(request).min(large_bytes),
+            true => small.rounded_bytes(request),
+            false => large_bytes,
+        }
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let [small, large] = &self.sides;
         let small_bytes = small.policy.servable(space, stream);

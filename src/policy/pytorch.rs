@@ -629,6 +629,11 @@ impl Policy for PyTorch {
         Some(largest.map(|entry| entry.bytes).max().unwrap_or(0))
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        let is_sane = request.bytes < options::TOO_LARGE_BYTES;
+        is_sane.then(|| self.options.round(request.bytes))
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         self.largest_servable(space, stream)
     }

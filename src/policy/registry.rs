@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::planned::Foresight;
 use super::{Policy, Spec};
 use crate::presets;
 pub use crate::presets::{DEVICES, PRESETS};
@@ -191,11 +192,31 @@ impl Registry {
         Ok(chosen)
     }
 
-    /// Builds a policy that was found.
+    /// Builds a policy that was found, for a replay of what is not known beforehand.
     ///
     /// # Errors
     /// Parameters that do not fit the algorithm.
     pub fn build(&self, chosen: &Chosen) -> Result<Box<dyn Policy>, PolicyError> {
+        self.build_with(chosen, None)
+    }
+
+    /// Builds a policy that was found, for a replay of the trace that `foresight` knows.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_for(
+        &self,
+        chosen: &Chosen,
+        foresight: &dyn Foresight,
+    ) -> Result<Box<dyn Policy>, PolicyError> {
+        self.build_with(chosen, Some(foresight))
+    }
+
+    fn build_with(
+        &self,
+        chosen: &Chosen,
+        foresight: Option<&dyn Foresight>,
+    ) -> Result<Box<dyn Policy>, PolicyError> {
         let fail = |what: String| PolicyError::new(&chosen.label, what);
         if let Some(make) = self.makers.get(&chosen.algorithm) {
             return make(&chosen.parameters).map_err(fail);
@@ -208,11 +229,12 @@ impl Registry {
         let spec: Spec = table
             .try_into()
             .map_err(|error: toml::de::Error| fail(error.message().to_owned()))?;
-        spec.build(&|inner: &str| {
-            self.find_at(inner, chosen.depth + 1)
-                .and_then(|inner| self.build(&inner))
-        })
-        .map_err(|error| fail(error.what))
+        let inner = |inner: &str| {
+            let inner = self.find_at(inner, chosen.depth + 1)?;
+            self.build_with(&inner, foresight)
+        };
+        spec.build(&inner, foresight)
+            .map_err(|error| fail(error.what))
     }
 }
 

@@ -188,6 +188,10 @@ impl Policy for SizeClass {
         self.put(block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        self.class_of(round_up(request.bytes, self.spec.alignment)?)
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let fresh = self.class_within(self.frontier_bytes(space));
         self.free.largest_bytes().max(fresh)

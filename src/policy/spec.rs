@@ -7,8 +7,8 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, offset_allocator, pytorch, size_class, stream_first_fit,
-    tlsf, uniform, vma, worst_fit,
+    first_fit, growing, hybrid, next_fit, offset_allocator, planned, pytorch, size_class,
+    stream_first_fit, tlsf, uniform, vma, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -70,14 +70,21 @@ pub enum Spec {
     RmmFixed(fixed::Spec),
     /// CuPy's memory pool.
     CupyPool(cupy::Spec),
+    /// Where a plan made beforehand says.
+    Planned(planned::Spec),
 }
 
 impl Spec {
-    /// Builds the policy; `inner` builds those that a wrapper names.
+    /// Builds the policy; `inner` builds those that a wrapper names, and `foresight` tells
+    /// what lies ahead, where that is known.
     ///
     /// # Errors
     /// Parameters that do not go together.
-    pub fn build(&self, inner: Inner<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    pub fn build(
+        &self,
+        inner: Inner<'_>,
+        foresight: Option<&dyn planned::Foresight>,
+    ) -> Result<Box<dyn Policy>, PolicyError> {
         Ok(match self {
             Spec::Bump(spec) => Box::new(bump::Bump::new(spec.clone())),
             Spec::FirstFit(spec) => Box::new(first_fit::FirstFit::new(spec.clone())),
@@ -117,6 +124,9 @@ impl Spec {
             Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
             Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
             Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
+            Spec::Planned(spec) => {
+                Box::new(planned::Planned::new(spec, inner(&spec.over)?, foresight)?)
+            }
         })
     }
 

@@ -278,6 +278,10 @@ impl Policy for StreamFirstFit {
         }
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let mut largest_bytes = 0;
         for run in self.runs.iter() {

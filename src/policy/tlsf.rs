@@ -314,6 +314,10 @@ impl Policy for Tlsf {
         coalesce(&mut self.lists, block, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
+
     fn servable(&self, _: &Space, _: StreamId) -> u64 {
         let floor = self
             .lists

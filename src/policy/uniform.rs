@@ -85,6 +85,11 @@ impl Policy for Uniform {
         self.inner.free(block, stream, pending, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        let bytes = self.rounded(request.bytes)?;
+        self.inner.rounded_bytes(&Request { bytes, ..*request })
+    }
+
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let largest_bytes = self.inner.servable(space, stream);
         let whole_bytes = largest_bytes - largest_bytes % self.spec.multiple;

@@ -6,7 +6,7 @@ use crate::cli::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Ended, Origin, Scene};
 use crate::observe::{Metric, Row, Warning, warnings};
 use crate::policy::Chosen;
-use crate::units::{format_bytes, format_count, format_nanos};
+use crate::units::{format_bytes, format_count, format_nanos, ppm};
 use crate::whatif::{Prediction, advice};
 
 /// The columns; what is dropped first on a narrow terminal has the highest rank.
@@ -66,6 +66,26 @@ fn bound(scene: &Scene) -> Vec<Cell> {
         faint(&format_bytes(scene.bound_bytes)),
         faint("100.0 %"),
     ]
+}
+
+/// What of the bound can be had by an allocator that knows all requests beforehand.
+pub(super) fn packing(scene: &Scene) -> String {
+    let packing = scene.packing();
+    let above = ppm(packing.height_bytes, scene.bound_bytes) / 100;
+    format!(
+        "bound {} ({} bytes); best offline packing {}, {}.{:04} x the bound, {}: {}",
+        format_bytes(scene.bound_bytes),
+        format_count(scene.bound_bytes),
+        format_bytes(packing.height_bytes),
+        above / 10_000,
+        above % 10_000,
+        if packing.proven {
+            "proven optimal"
+        } else {
+            "not proven optimal"
+        },
+        packing.by,
+    )
 }
 
 /// A row of words for a policy without figures.

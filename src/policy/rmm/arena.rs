@@ -210,6 +210,10 @@ impl Policy for Arena {
         self.put(block, stream, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, QUANTUM_BYTES)
+    }
+
     fn servable(&self, _: &Space, stream: StreamId) -> u64 {
         let own = self
             .arenas

@@ -209,6 +209,10 @@ impl Policy for Fixed {
         self.blocks.put(block, stream, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        Some(self.blocks.block_bytes.max(request.bytes))
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         self.blocks.servable_bytes(space.room_bytes(), space)
     }

@@ -276,6 +276,10 @@ impl Policy for Pool {
         self.lists.put(block, stream, space);
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, QUANTUM_BYTES)
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         self.servable_bytes(space)
     }
