@@ -9,6 +9,7 @@ mod compare;
 mod doctor;
 mod error;
 mod fidelity;
+mod fit;
 mod folder;
 mod load;
 mod output;
@@ -54,6 +55,7 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Fidelity(fidelity::Fidelity),
+    Fit(fit::Fit),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -92,6 +94,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
+        Command::Fit(fit) => fit.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Doctor(doctor) => doctor.run(registry, output),

@@ -4,6 +4,8 @@
 //! same result on any thread. Cells run beside each other; what happens inside one does
 //! not disturb the others, not even a policy that breaks a rule.
 
+pub mod fit;
+
 use std::cell::Cell as Flag;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -60,9 +62,7 @@ impl Capacity {
     /// gives more than it has.
     #[must_use]
     pub fn choose(wanted: Wanted, trace: &Trace, bound_bytes: u64, device: &Device) -> Self {
-        let (card_bytes, page_bytes) = (device.total_bytes, device.page_bytes);
-        // The driver maps whole pages: a part of a page at the end of a card is no use.
-        let card_bytes = card_bytes / page_bytes * page_bytes;
+        let card_bytes = device.usable_bytes();
         let tight = u64::try_from((u128::from(bound_bytes) * 11).div_ceil(10)).unwrap_or(u64::MAX);
         let (bytes, origin) = match (wanted, trace.capacity_bytes) {
             (Wanted::Bytes(bytes), _) => (bytes, Origin::Asked),
@@ -223,7 +223,7 @@ fn watched<E: Observer>(
     }
 }
 
-/// Why a run could not be recorded.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The policy cannot be built from its parameters.

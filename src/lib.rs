@@ -19,6 +19,7 @@ pub mod presets;
 pub mod replay;
 pub mod space;
 pub mod synth;
+pub mod stats;
 pub mod trace;
 pub mod units;
 pub mod whatif;

@@ -148,6 +148,19 @@ pub fn feed<O: Observer>(
     observer: &mut O,
     progress: &(dyn Fn(u64) + Sync),
 ) {
+    feed_while(trace, replay, observer, |_, events| {
+        progress(events);
+        true
+    });
+}
+
+/// The same, as long as `go_on` says so after each batch and its number of events.
+pub fn feed_while<O: Observer>(
+    trace: &Trace,
+    replay: &mut Replay,
+    observer: &mut O,
+    mut go_on: impl FnMut(&Replay, u64) -> bool,
+) {
     let events = trace.events.len();
     let moved = context_moved_at(trace).map_or(events, |event| event.min(events));
     for range in [0..moved, moved..events] {
@@ -158,7 +171,9 @@ pub fn feed<O: Observer>(
             let batch = from..range.end.min(from + BATCH_EVENTS);
             let times_ns = trace.times_ns.get(batch.clone()).unwrap_or(&[]);
             replay.feed(&trace.events[batch.clone()], times_ns, observer);
-            progress(batch.len() as u64);
+            if !go_on(replay, batch.len() as u64) {
+                return;
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::trace::OpenOptions;
 use crate::units::{format_bytes, parse_bytes};
 
 /// The card where none is named.
-const DEFAULT_CARD: &str = "h200";
+pub const DEFAULT_CARD: &str = "h200";
 
 /// The card, and what of it may be used.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ fn parse_wanted(text: &str) -> Result<Wanted, String> {
 }
 
 /// A measured card by name, or the default one with another size.
-fn parse_card(text: &str) -> Result<Arc<Device>, String> {
+pub fn parse_card(text: &str) -> Result<Arc<Device>, String> {
     let measured = |name: &str| {
         let found = DEVICES.iter().find(|(known, _)| *known == name);
         found.map(|(_, body)| Device::from_toml(body).map_err(|error| error.to_string()))

@@ -56,6 +56,7 @@ pub struct Row {
     pub overhead_at_peak_footprint_ppm: Option<u64>,
     pub peak_overhead_ppm: Option<u64>,
     pub first_counterfactual_event: Option<u64>,
+    pub fit_bytes: Option<u64>,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -207,6 +208,7 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
+            fit_bytes: None,
         }
     }
 }

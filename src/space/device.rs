@@ -83,6 +83,13 @@ pub enum DeviceError {
 }
 
 impl Device {
+    /// The memory that can be mapped, in bytes. The driver maps whole pages: a part of a
+    /// page at the end of a card is no use.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        self.total_bytes / self.page_bytes * self.page_bytes
+    }
+
     /// A card with pages of one byte and calls that cost nothing.
     #[must_use]
     pub fn bare(total_bytes: u64) -> Self {

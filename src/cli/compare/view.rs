@@ -4,9 +4,9 @@ use super::Ranked;
 use crate::cli::output::Output;
 use crate::cli::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Ended, Origin, Scene};
-use crate::observe::{Row, Warning, warnings};
+use crate::observe::{Metric, Row, Warning, warnings};
 use crate::policy::Chosen;
-use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
+use crate::units::{format_bytes, format_count, format_nanos};
 use crate::whatif::{Prediction, advice};
 
 /// The columns; what is dropped first on a narrow terminal has the highest rank.
@@ -52,7 +52,7 @@ pub(super) fn lines(scene: &Scene, ranked: &[Ranked<'_>], output: &Output) -> Ve
             dropped.join(", ")
         ));
     }
-    lines.extend(verdict(scene, ranked));
+    lines.extend(verdict(ranked));
     lines
 }
 
@@ -88,29 +88,29 @@ fn row(row: &Row, best: bool) -> Vec<Cell> {
             Mark::None
         }
     };
-    let share = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
-    // One failure in a million is no 100.0 %.
-    let success_ppm = match row.failed {
-        0 => row.success_ppm,
-        _ => row.success_ppm.min(999_000),
-    };
+    let show = |name: &str| metric(name).show(row);
     vec![
         Cell::new(&*row.policy, if best { Mark::Good } else { Mark::None }),
-        format_count(row.failed).into(),
-        Cell::new(format_ppm(success_ppm), warn(is_success)),
-        format_bytes(row.footprint_bytes).into(),
-        share(row.memory_efficiency_ppm).into(),
-        share(row.peak_external_fragmentation_ppm).into(),
+        show("failed").into(),
+        Cell::new(show("success_ppm"), warn(is_success)),
+        show("footprint_bytes").into(),
+        show("memory_efficiency_ppm").into(),
+        show("peak_external_fragmentation_ppm").into(),
         Cell::new(
-            share(row.mean_external_fragmentation_ppm),
+            show("mean_external_fragmentation_ppm"),
             warn(is_fragmentation),
         ),
-        share(row.peak_internal_fragmentation_ppm).into(),
-        Cell::new(format_ppm(row.peak_utilisation_ppm), warn(is_utilisation)),
-        format_count(row.moves).into(),
-        format_count(row.driver_calls).into(),
-        format_nanos(row.cost_ns).into(),
+        show("peak_internal_fragmentation_ppm").into(),
+        Cell::new(show("peak_utilisation_ppm"), warn(is_utilisation)),
+        show("moves").into(),
+        show("driver_calls").into(),
+        show("cost_ns").into(),
     ]
+}
+
+/// A metric that the table shows.
+fn metric(name: &str) -> &'static Metric {
+    Metric::find(name).expect("the table's columns are metrics")
 }
 
 fn is_success(warning: &Warning) -> bool {
@@ -126,7 +126,7 @@ fn is_utilisation(warning: &Warning) -> bool {
 }
 
 /// Who is best, and what the marks mean.
-fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
+fn verdict(ranked: &[Ranked<'_>]) -> Vec<String> {
     let replayed = ranked.iter().filter_map(|cell| match cell.ended {
         Ended::Replayed(seen) => Some(&seen.row),
         _ => None,
@@ -137,7 +137,7 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
     };
     let same =
         |row: &&&Row| (row.failed, row.footprint_bytes) == (best.failed, best.footprint_bytes);
-    let above = ppm(best.footprint_bytes, scene.bound_bytes) / 10_000;
+    let above = metric("footprint_to_bound_ppm").show(best);
     let served = if best.failed == 0 {
         "every request is served".into()
     } else {
@@ -149,10 +149,8 @@ fn verdict(scene: &Scene, ranked: &[Ranked<'_>]) -> Vec<String> {
         equals => format!("{} ({} more are as good)", best.policy, equals - 1),
     };
     let mut lines = vec![format!(
-        "Best is {who}: {served} in {}, {}.{:02} x the bound, with {} of driver calls and moves.",
+        "Best is {who}: {served} in {}, {above} the bound, with {} of driver calls and moves.",
         format_bytes(best.footprint_bytes),
-        above / 100,
-        above % 100,
         format_nanos(best.cost_ns)
     )];
     lines.extend(
