@@ -24,6 +24,7 @@ mod hand;
 pub mod holes;
 pub mod hybrid;
 pub mod index;
+pub mod lifetime;
 pub mod limit;
 pub mod next_fit;
 pub mod offset_allocator;

@@ -106,6 +106,10 @@ impl Policy for OffsetAllocator {
         self.inner.servable(space, stream)
     }
 
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        self.inner.rounded_bytes(request)
+    }
+
     fn largest_free(&self, space: &Space) -> Option<u64> {
         self.inner.largest_free(space)
     }

@@ -7,7 +7,7 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, offset_allocator, planned, pytorch, size_class,
+    first_fit, growing, hybrid, lifetime, next_fit, offset_allocator, planned, pytorch, size_class,
     stream_first_fit, tlsf, uniform, vma, worst_fit,
 };
 
@@ -43,6 +43,8 @@ pub enum Spec {
     Buddy(buddy::Spec),
     /// Two-level segregated fit.
     Tlsf(tlsf::Spec),
+    /// Bands of predicted lifetime.
+    Lifetime(lifetime::Spec),
     /// Bins that round up.
     OffsetAllocator(offset_allocator::Spec),
     /// Vulkan's allocator.
@@ -106,6 +108,7 @@ impl Spec {
             }
             Spec::Buddy(spec) => Box::new(buddy::Buddy::new(spec.clone())),
             Spec::Tlsf(spec) => Box::new(tlsf::Tlsf::new(spec.clone())?),
+            Spec::Lifetime(spec) => Box::new(lifetime::Lifetime::new(spec.clone())?),
             Spec::OffsetAllocator(spec) => Box::new(offset_allocator::OffsetAllocator::new(spec)?),
             Spec::Vma(spec) => Box::new(vma::Vma::new(spec.clone())),
             Spec::Compaction(spec) => Box::new(compaction::Compaction::new(

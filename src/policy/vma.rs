@@ -224,6 +224,10 @@ impl Policy for Vma {
         let largest_bytes = pooled_bytes.max(space.room_bytes());
         largest_bytes - largest_bytes % self.spec.alignment
     }
+
+    fn rounded_bytes(&self, request: &Request) -> Option<u64> {
+        round_up(request.bytes, self.spec.alignment)
+    }
 }
 
 #[cfg(test)]
