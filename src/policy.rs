@@ -31,6 +31,8 @@ pub mod registry;
 pub mod rmm;
 pub mod size_class;
 pub mod spec;
+pub mod stitching;
+pub mod stitching_pages;
 pub mod stream_first_fit;
 pub mod tlsf;
 pub mod uniform;

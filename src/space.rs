@@ -18,6 +18,7 @@ mod moves;
 mod segments;
 mod share;
 pub mod step;
+mod stitch;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -60,6 +61,9 @@ pub enum State {
     Pending,
     /// Freed, but not reusable before a reset (a bump pool): waste, not free.
     Retired,
+    /// Mapped, but its pages are counted and used at another address at the moment: a
+    /// part of an alias that is in use, or an alias that is not.
+    Lent,
 }
 
 /// 32 bytes a block.
@@ -250,6 +254,7 @@ pub struct Space {
     elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
     largest: Option<largest::Sizes>,
+    aliases: stitch::Aliases,
     steps: Vec<Step>,
     record_steps: bool,
     now_ns: u64,
@@ -275,6 +280,7 @@ impl Space {
             elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
+            aliases: stitch::Aliases::default(),
             steps: Vec::new(),
             record_steps: config.record_steps,
             now_ns: 0,

@@ -68,6 +68,7 @@ impl Scale {
             "cupy-pool",
             "cuda-malloc",
             "uniform",
+            "stitching",
         ];
         if is(&["rmm-binning", "rmm-fixed"]) {
             Scale::HUGE

@@ -7,8 +7,8 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, pytorch, size_class, stream_first_fit, tlsf, uniform,
-    worst_fit,
+    first_fit, growing, hybrid, next_fit, pytorch, size_class, stitching, stitching_pages,
+    stream_first_fit, tlsf, uniform, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -66,6 +66,10 @@ pub enum Spec {
     RmmFixed(fixed::Spec),
     /// CuPy's memory pool.
     CupyPool(cupy::Spec),
+    /// Scattered pages behind one address.
+    Stitching(stitching::Spec),
+    /// Fresh addresses for every request.
+    StitchingPages(stitching_pages::Spec),
 }
 
 impl Spec {
@@ -111,6 +115,13 @@ impl Spec {
             Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
             Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
             Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
+            Spec::Stitching(spec) => Box::new(stitching::Stitching::new(
+                spec.clone(),
+                inner(&spec.small)?,
+            )?),
+            Spec::StitchingPages(spec) => {
+                Box::new(stitching_pages::StitchingPages::new(spec.clone()))
+            }
         })
     }
 
