@@ -25,6 +25,7 @@ pub mod holes;
 pub mod hybrid;
 pub mod index;
 pub mod limit;
+pub mod managed;
 pub mod next_fit;
 pub mod pytorch;
 pub mod registry;

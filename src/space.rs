@@ -13,6 +13,7 @@
 mod clocks;
 pub mod device;
 pub mod driver;
+mod host;
 mod largest;
 mod moves;
 mod segments;
@@ -195,13 +196,15 @@ pub struct Counters {
     pub moves: u64,
     /// Bytes moved.
     pub moved_bytes: u64,
-    /// Time that requests had to wait for moves, ns.
+    /// Bytes copied to the host and back.
+    pub paged_bytes: u64,
+    /// Time that requests had to wait for moves and for transfers, ns.
     pub pause_ns: u64,
     /// Times that a policy waited for the whole device.
     pub stalls: u64,
     /// Waits of one stream for another that a policy inserted.
     pub waits: u64,
-    /// Simulated cost of driver calls, moves and stalls, ns.
+    /// Simulated cost of driver calls, moves, transfers and stalls, ns.
     pub cost_ns: u64,
 }
 
@@ -250,6 +253,8 @@ pub struct Space {
     driver: Driver,
     capacity_bytes: u64,
     capacity_claimed: bool,
+    /// What of the capacity lies on the host.
+    host_bytes: u64,
     /// Reserved outside the share that the Space is narrowed to.
     elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
@@ -277,6 +282,7 @@ impl Space {
             driver,
             capacity_bytes: config.capacity_bytes,
             capacity_claimed: false,
+            host_bytes: 0,
             elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
@@ -338,10 +344,7 @@ impl Space {
     /// Bytes that the driver would still give.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {
-        let card = self
-            .device
-            .total_bytes
-            .saturating_sub(self.counters.page_bytes);
+        let card = self.total_bytes().saturating_sub(self.counters.page_bytes);
         if self.capacity_claimed {
             card
         } else {
@@ -392,6 +395,13 @@ impl Space {
     /// Charges time to the simulated clock, ns.
     pub fn charge(&mut self, cost_ns: u64) {
         self.counters.cost_ns += cost_ns;
+    }
+
+    /// Charges time that requests have to wait for, ns.
+    fn pause(&mut self, cost_ns: u64) {
+        self.counters.pause_ns += cost_ns;
+        self.charge(cost_ns);
+        self.paused_until_ns = self.paused_until_ns.max(self.now_ns) + cost_ns;
     }
 
     fn charge_call(&mut self, cost_ns: u64) {

@@ -5,6 +5,7 @@
 
 mod churn;
 pub mod dice;
+pub mod finetune;
 pub mod fixed;
 pub mod pen;
 
@@ -35,6 +36,8 @@ pub trait Family {
 pub enum Spec {
     /// Random sizes, random lifetimes.
     Churn(churn::Spec),
+    /// Fine-tuning with recomputation, sharding and LoRA.
+    Finetune(finetune::Spec),
 }
 
 impl Spec {
@@ -43,6 +46,7 @@ impl Spec {
     pub fn family(&self) -> &dyn Family {
         match self {
             Spec::Churn(spec) => spec,
+            Spec::Finetune(spec) => spec,
         }
     }
 }

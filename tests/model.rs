@@ -69,6 +69,7 @@ impl Scale {
             "cuda-malloc",
             "uniform",
             "stitching",
+            "managed",
         ];
         if is(&["rmm-binning", "rmm-fixed"]) {
             Scale::HUGE

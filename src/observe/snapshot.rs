@@ -155,6 +155,8 @@ impl<'a> Recorder<'a> {
             StepKind::Refused
             | StepKind::Reserve(_)
             | StepKind::Unreserve(_)
+            | StepKind::PageOut
+            | StepKind::PageIn
             | StepKind::Wait { .. }
             | StepKind::Synchronise => {}
         }

@@ -7,7 +7,7 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, pytorch, size_class, stitching, stitching_pages,
+    first_fit, growing, hybrid, managed, next_fit, pytorch, size_class, stitching, stitching_pages,
     stream_first_fit, tlsf, uniform, worst_fit,
 };
 
@@ -66,6 +66,8 @@ pub enum Spec {
     RmmFixed(fixed::Spec),
     /// CuPy's memory pool.
     CupyPool(cupy::Spec),
+    /// Lets another policy oversubscribe the card.
+    Managed(managed::Spec),
     /// Scattered pages behind one address.
     Stitching(stitching::Spec),
     /// Fresh addresses for every request.
@@ -115,6 +117,9 @@ impl Spec {
             Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
             Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
             Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
+            Spec::Managed(spec) => {
+                Box::new(managed::Managed::new(spec.clone(), inner(&spec.over)?))
+            }
             Spec::Stitching(spec) => Box::new(stitching::Stitching::new(
                 spec.clone(),
                 inner(&spec.small)?,

@@ -78,6 +78,9 @@ pub struct Device {
     /// cuMemUnmap alone.
     #[serde(default)]
     pub unmap: Curve,
+    /// A copy between the card and its host; as `copy` where it was not measured.
+    #[serde(default)]
+    pub host_copy: Curve,
 }
 
 /// A device file that could not be read.
@@ -114,6 +117,7 @@ impl Device {
             map: Curve::default(),
             access: Curve::default(),
             unmap: Curve::default(),
+            host_copy: Curve::default(),
         }
     }
 
@@ -134,6 +138,7 @@ impl Device {
             ("map", &device.map),
             ("access", &device.access),
             ("unmap", &device.unmap),
+            ("host_copy", &device.host_copy),
         ];
         if let Some((name, _)) = curves.iter().find(|(_, curve)| !curve.rises()) {
             return Err(DeviceError::Curve(device.name, name));
@@ -193,6 +198,15 @@ impl Device {
     #[must_use]
     pub fn unalias_ns(&self, bytes: u64) -> u64 {
         self.unmap.at(bytes)
+    }
+
+    /// Copying `bytes` to the host or back, ns.
+    #[must_use]
+    pub fn host_copy_ns(&self, bytes: u64) -> u64 {
+        if self.host_copy.0.is_empty() {
+            return self.copy.at(bytes);
+        }
+        self.host_copy.at(bytes)
     }
 
     /// Moving `bytes` by `distance`, ns. A move shorter than the block overlaps itself:

@@ -17,7 +17,7 @@ impl Space {
         }
         let base = self.driver.take(bytes);
         let pages = self.driver.touch(base, bytes);
-        if self.counters.page_bytes + pages > self.device.total_bytes {
+        if self.counters.page_bytes + pages > self.total_bytes() {
             self.driver.untouch(base, bytes);
             self.driver.give(base, bytes);
             return Err(self.refuse(bytes));

@@ -36,6 +36,10 @@ pub enum StepKind {
         /// The block.
         block: BlockId,
     },
+    /// A page was copied to the host.
+    PageOut,
+    /// A page was copied back to the card.
+    PageIn,
     /// A stream waits for another.
     Wait {
         /// The stream that waits.
