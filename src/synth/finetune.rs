@@ -177,7 +177,14 @@ impl<'a, 'b> Run<'a, 'b> {
     fn linears(&self) -> [Linear; 6] {
         let (hidden, inner) = (self.spec.hidden, self.spec.inner);
         let square = (hidden, hidden);
-        [square, square, square, square, (hidden, inner), (inner, hidden)]
+        [
+            square,
+            square,
+            square,
+            square,
+            (hidden, inner),
+            (inner, hidden),
+        ]
     }
 
     /// What is there before the first step: weights or their shares, what is trained of

@@ -114,7 +114,13 @@ fn a_block_larger_than_the_card_pages_itself_out() {
 #[test]
 fn pages_shared_by_two_blocks_go_when_both_are_freed() {
     let mut replay = replay("first-fit", KIB);
-    let events = [alloc(0, 512), alloc(1, 512), free(0), alloc(2, 768), used(1)];
+    let events = [
+        alloc(0, 512),
+        alloc(1, 512),
+        free(0),
+        alloc(2, 768),
+        used(1),
+    ];
     // c is too large for the hole that a leaves, and lies behind b on a page of its own,
     // for which b's goes; then b's comes back for it.
     assert_eq!(paged(&mut replay, &events), [0, 0, 0, 1, 3]);
