@@ -142,8 +142,14 @@ mod tests {
     use crate::trace::vlt::VltWriter;
 
     /// Presets of the folder, with their texts.
-    fn presets() -> [(&'static str, &'static str); 1] {
-        [("churn", include_str!("../traces/synthetic/churn.toml"))]
+    fn presets() -> [(&'static str, &'static str); 2] {
+        [
+            ("churn", include_str!("../traces/synthetic/churn.toml")),
+            (
+                "finetune-opt-1.3b-lengths",
+                include_str!("../traces/synthetic/finetune-opt-1.3b-lengths.toml"),
+            ),
+        ]
     }
 
     #[test]

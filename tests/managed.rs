@@ -129,15 +129,15 @@ fn what_is_paged_does_not_change_what_the_policy_decides() {
 fn managed_memory_conforms_over_every_kind_of_policy() {
     let registry = Registry::default();
     for spec in [
-        "managed:over=best-fit,host=1MiB,page=4KiB",
-        "managed:over=stream-first-fit,host=64KiB,page=1KiB",
-        "managed:over=pytorch,host=64MiB,page=64KiB",
-        "managed:over=pytorch-expandable,host=64MiB,page=64KiB",
-        "managed:over=\"compaction:over=first-fit,threshold=0,interval=0s\",host=1MiB,page=4KiB",
+        "managed:over=best-fit,host=1MiB,page=256KiB",
+        "managed:over=stream-first-fit,host=64KiB,page=256KiB",
+        "managed:over=pytorch,host=64MiB,page=256KiB",
+        "managed:over=pytorch-expandable,host=64MiB,page=256KiB",
+        "managed:over=\"compaction:over=first-fit,threshold=0,interval=0s\",host=1MiB,page=256KiB",
         "managed:over=stitching-all,host=64MiB",
     ] {
         let chosen = registry.find(spec).expect("a policy");
-        let suite = Suite::new(|| registry.build(&chosen).expect("a policy")).programs(16);
+        let suite = Suite::new(|| registry.build(&chosen).expect("a policy")).programs(8);
         suite
             .run()
             .unwrap_or_else(|breach| panic!("{spec}: {breach}"));
