@@ -232,3 +232,85 @@ impl Space {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::SpaceConfig;
+    use super::*;
+
+    /// Three free parts of 1024 bytes each in reservations of their own.
+    fn parts(space: &mut Space) -> [BlockId; 3] {
+        [(); 3].map(|()| {
+            let part = space.reserve(1024, 256);
+            space.back(part, 1024).expect("there is room");
+            part
+        })
+    }
+
+    fn breaks(space: &Space, work: impl FnOnce(&mut Space)) -> bool {
+        let mut copy = space.clone();
+        catch_unwind(AssertUnwindSafe(|| work(&mut copy))).is_err()
+    }
+
+    #[test]
+    fn pages_are_counted_once_and_used_in_one_place_at_a_time() {
+        let mut space = Space::new(SpaceConfig::bare(4096));
+        let [a, b, c] = parts(&mut space);
+        let one = space.stitch(&[a, b]);
+        let two = space.stitch(&[c, b]);
+        assert_eq!(space.counters().reserved_bytes, 3072);
+        assert_eq!(space.counters().free_bytes, 3072);
+        assert_eq!(
+            (space.parts(two), space.aliases(b)),
+            (&[c, b][..], &[one, two][..])
+        );
+        space.lend(one, 0);
+        assert_eq!(space.counters().free_bytes, 3072);
+        assert!(!space.lendable(two) && space.state(b) == State::Lent);
+        assert!(breaks(&space, |space| space.lend(two, 0)));
+        assert!(breaks(&space, |space| space.unstitch(one)));
+        space.recall(one);
+        // A part that is cut stays a part, with both halves.
+        let high = space.split(b, 256);
+        assert_eq!(space.parts(one), [a, b, high]);
+        assert_eq!(space.aliases(high), [one, two]);
+        space.unstitch(one);
+        assert_eq!((space.aliases(a), space.aliases(b)), (&[][..], &[two][..]));
+    }
+
+    #[test]
+    fn what_would_lose_pages_breaks() {
+        let mut space = Space::new(SpaceConfig::bare(4096));
+        let [a, b, c] = parts(&mut space);
+        let whole = space.map(1024).expect("there is room");
+        let high = space.split(c, 100);
+        let one = space.stitch(&[a, b]);
+        assert!(breaks(&space, |space| space.unback(a)));
+        assert!(breaks(&space, |space| {
+            _ = space.stitch(&[a, a]);
+        }));
+        assert!(breaks(&space, |space| {
+            _ = space.stitch(&[a, whole]);
+        }));
+        assert!(breaks(&space, |space| {
+            _ = space.stitch(&[a, high]);
+        }));
+        assert!(breaks(&space, |space| space.recall(one)));
+        let low = space.split(a, 512);
+        assert!(breaks(&space, |space| space.merge(a, low)));
+        space.lend(one, 0);
+        assert!(breaks(&space, |space| space.unback(one)));
+        assert!(breaks(&space, |space| {
+            _ = space.split(a, 256);
+        }));
+        let tail = space.split(one, 256);
+        assert!(breaks(&space, |space| space.recall(one)));
+        space.merge(one, tail);
+        space.recall(one);
+        space.unstitch(one);
+        space.merge(a, low);
+        space.unback(a);
+    }
+}
