@@ -48,7 +48,7 @@ impl Default for Spec {
     fn default() -> Self {
         Spec {
             over: "pytorch".into(),
-            host: 64 << 30,
+            host: 16 << 30,
             page: 2 << 20,
         }
     }
