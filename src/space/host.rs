@@ -27,7 +27,8 @@ impl Space {
     }
 
     /// Bytes that the card has, and the host behind it.
-    pub(super) fn total_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
         self.device.total_bytes.saturating_add(self.host_bytes)
     }
 
