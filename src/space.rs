@@ -13,11 +13,13 @@
 mod clocks;
 pub mod device;
 pub mod driver;
+mod host;
 mod largest;
 mod moves;
 mod segments;
 mod share;
 pub mod step;
+mod stitch;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,9 @@ pub enum State {
     Pending,
     /// Freed, but not reusable before a reset (a bump pool): waste, not free.
     Retired,
+    /// Mapped, but its pages are counted and used at another address at the moment: a
+    /// part of an alias that is in use, or an alias that is not.
+    Lent,
 }
 
 /// 32 bytes a block.
@@ -191,13 +196,15 @@ pub struct Counters {
     pub moves: u64,
     /// Bytes moved.
     pub moved_bytes: u64,
-    /// Time that requests had to wait for moves, ns.
+    /// Bytes copied to the host and back.
+    pub paged_bytes: u64,
+    /// Time that requests had to wait for moves and for transfers, ns.
     pub pause_ns: u64,
     /// Times that a policy waited for the whole device.
     pub stalls: u64,
     /// Waits of one stream for another that a policy inserted.
     pub waits: u64,
-    /// Simulated cost of driver calls, moves and stalls, ns.
+    /// Simulated cost of driver calls, moves, transfers and stalls, ns.
     pub cost_ns: u64,
 }
 
@@ -246,10 +253,13 @@ pub struct Space {
     driver: Driver,
     capacity_bytes: u64,
     capacity_claimed: bool,
+    /// What of the capacity lies on the host.
+    host_bytes: u64,
     /// Reserved outside the share that the Space is narrowed to.
     elsewhere_bytes: u64,
     orders: Option<streams::Orders>,
     largest: Option<largest::Sizes>,
+    aliases: stitch::Aliases,
     steps: Vec<Step>,
     record_steps: bool,
     now_ns: u64,
@@ -272,9 +282,11 @@ impl Space {
             driver,
             capacity_bytes: config.capacity_bytes,
             capacity_claimed: false,
+            host_bytes: 0,
             elsewhere_bytes: 0,
             orders: (!config.blind).then(|| streams::Orders::new(config.streams)),
             largest: None,
+            aliases: stitch::Aliases::default(),
             steps: Vec::new(),
             record_steps: config.record_steps,
             now_ns: 0,
@@ -332,10 +344,7 @@ impl Space {
     /// Bytes that the driver would still give.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {
-        let card = self
-            .device
-            .total_bytes
-            .saturating_sub(self.counters.page_bytes);
+        let card = self.total_bytes().saturating_sub(self.counters.page_bytes);
         if self.capacity_claimed {
             card
         } else {
@@ -386,6 +395,13 @@ impl Space {
     /// Charges time to the simulated clock, ns.
     pub fn charge(&mut self, cost_ns: u64) {
         self.counters.cost_ns += cost_ns;
+    }
+
+    /// Charges time that requests have to wait for, ns.
+    fn pause(&mut self, cost_ns: u64) {
+        self.counters.pause_ns += cost_ns;
+        self.charge(cost_ns);
+        self.paused_until_ns = self.paused_until_ns.max(self.now_ns) + cost_ns;
     }
 
     fn charge_call(&mut self, cost_ns: u64) {

@@ -7,21 +7,22 @@ pub mod churn;
 pub mod dice;
 pub mod dues;
 mod find;
+pub mod finetune;
 pub mod fit;
 pub mod fitted;
 pub mod fixed;
 pub mod law;
 pub mod pen;
+pub mod phase_change;
 mod phases;
 mod pipeline;
 pub mod requests;
+pub mod robson;
+pub mod service;
 mod serving;
 mod training;
 
 use std::ops::ControlFlow;
-pub mod phase_change;
-pub mod robson;
-pub mod service;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,8 @@ pub enum Spec {
     Robson(robson::Spec),
     /// A service that runs for months.
     Service(service::Spec),
+    /// Fine-tuning with recomputation, sharding and LoRA.
+    Finetune(finetune::Spec),
 }
 
 impl Spec {
@@ -90,6 +93,7 @@ impl Spec {
             Spec::PhaseChange(_) => "phase-change",
             Spec::Robson(_) => "robson",
             Spec::Service(_) => "service",
+            Spec::Finetune(_) => "finetune",
         }
     }
 
@@ -106,6 +110,7 @@ impl Spec {
             Spec::PhaseChange(spec) => spec,
             Spec::Robson(spec) => spec,
             Spec::Service(spec) => spec,
+            Spec::Finetune(spec) => spec,
         }
     }
 }

@@ -68,6 +68,8 @@ impl Scale {
             "cupy-pool",
             "cuda-malloc",
             "uniform",
+            "stitching",
+            "managed",
         ];
         if is(&["rmm-binning", "rmm-fixed"]) {
             Scale::HUGE

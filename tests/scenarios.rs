@@ -64,10 +64,8 @@ const POLICIES: &[(&str, &str)] = &[
         "grow:contiguous",
         "growing:growth=contiguous,initial={initial},maximum={max},alignment={align}",
     ),
+    ("vm-stitch", "stitching-pages:alignment={align}"),
 ];
-
-/// Rows whose policy is not part of the crate yet.
-const MISSING: &[&str] = &["vm-stitch"];
 
 #[derive(Deserialize)]
 struct Scenario {
@@ -291,21 +289,13 @@ fn check_stats(place: &str, replay: &Replay, told: &Told, expected: &Stats) {
 #[test]
 fn every_policy_gives_the_right_answer_to_every_scenario() {
     let mut checked = BTreeSet::new();
-    let mut skipped = BTreeSet::new();
     for scenario in scenarios() {
         for (row, expected) in &scenario.results {
-            if MISSING.contains(&&**row) {
-                skipped.insert(row.clone());
-                continue;
-            }
             check(&scenario, row, expected);
             checked.insert(row.clone());
         }
     }
-    for row in &skipped {
-        println!("row '{row}' is skipped: the crate has no such policy yet");
-    }
-    assert_eq!(checked.len() + skipped.len(), 19, "rows of the scenarios");
+    assert_eq!(checked.len(), 19, "rows of the scenarios");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use crate::trace::{Event, Slot};
 /// # Errors
 /// The first thing that is wrong, in words.
 pub fn check_space(space: &Space) -> Result<(), String> {
-    let mut sums = [0u64; 5];
-    let mut counts = [0u64; 5];
+    let mut sums = [0u64; 6];
+    let mut counts = [0u64; 6];
     let mut ranges = Vec::new();
     for segment in space.segments() {
         let mut end = space.segment_base(segment);
@@ -41,7 +41,8 @@ pub fn check_space(space: &Space) -> Result<(), String> {
         return Err("two segments overlap".into());
     }
     let of = |state: State| sums[state as usize];
-    let mapped = sums.iter().sum::<u64>() - of(State::Unmapped);
+    // Lent pages are counted where they are used.
+    let mapped = sums.iter().sum::<u64>() - of(State::Unmapped) - of(State::Lent);
     let counters = space.counters();
     let pairs = [
         ("free_bytes", counters.free_bytes, of(State::Free)),

@@ -124,8 +124,12 @@ impl<'a> Recorder<'a> {
         match step.kind {
             StepKind::Map(_) => self.enter(Action::SegmentAlloc, address, bytes, request),
             StepKind::Unmap(_) => self.enter(Action::SegmentFree, address, bytes, request),
-            StepKind::Back(_) => self.enter(Action::SegmentMap, address, bytes, request),
-            StepKind::Unback(_) => self.enter(Action::SegmentUnmap, address, bytes, request),
+            StepKind::Back(_) | StepKind::Alias(_) => {
+                self.enter(Action::SegmentMap, address, bytes, request);
+            }
+            StepKind::Unback(_) | StepKind::Unalias(_) => {
+                self.enter(Action::SegmentUnmap, address, bytes, request);
+            }
             StepKind::Place(block) => {
                 *self.of(block) = Some(request);
                 self.enter(Action::Alloc, address, request.bytes, request);
@@ -151,6 +155,8 @@ impl<'a> Recorder<'a> {
             StepKind::Refused
             | StepKind::Reserve(_)
             | StepKind::Unreserve(_)
+            | StepKind::PageOut
+            | StepKind::PageIn
             | StepKind::Wait { .. }
             | StepKind::Synchronise
             | StepKind::SynchroniseStream(_) => {}
@@ -291,7 +297,7 @@ fn runs(space: &Space) -> Vec<Run> {
         let expandable = space.segment_page(segment).is_some();
         let mut goes_on = false;
         for block in space.blocks(segment) {
-            if space.state(block) == State::Unmapped {
+            if matches!(space.state(block), State::Unmapped | State::Lent) {
                 goes_on = false;
                 continue;
             }

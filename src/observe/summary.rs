@@ -61,6 +61,8 @@ pub struct Row {
     pub packed_bytes: Option<u64>,
     pub packed_by: String,
     pub packed_proven: Option<bool>,
+    pub paged_bytes: u64,
+    pub uses: u64,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -69,6 +71,7 @@ pub struct Row {
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     first_failure: Option<u64>,
+    uses: u64,
     peak_requested_bytes: u64,
     external: External,
     internal: Internal,
@@ -136,6 +139,7 @@ impl Observer for Summary {
             .see(counters.free_bytes, moment.largest_free_bytes);
         self.internal.see(requested, counters.used_bytes);
         self.overhead.see(requested, moment.footprint_bytes);
+        self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
         match moment.outcome {
             Outcome::Failed(_) => {
                 self.first_failure.get_or_insert(moment.index);
@@ -163,7 +167,8 @@ impl Summary {
         let counters = replay.space().counters();
         let totals = replay.totals();
         let tallies = replay.policy().tallies();
-        let capacity_bytes = replay.space().capacity_bytes();
+        let space = replay.space();
+        let capacity_bytes = space.capacity_bytes() - space.host_bytes();
         let footprint_bytes = if replay.takes_all() {
             counters.high_water_bytes
         } else {
@@ -212,6 +217,8 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
+            paged_bytes: counters.paged_bytes,
+            uses: self.uses,
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }

@@ -12,7 +12,7 @@ pub const SUCCESS_PPM: u64 = 900_000;
 /// More external fragmentation than this is worth a warning.
 pub const FRAGMENTATION_PPM: u64 = 300_000;
 
-/// A level that a row passes; the value is in parts per million.
+/// What of a row deserves a closer look; a value is in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warning {
     /// Peak utilisation above 80 %.
@@ -22,6 +22,8 @@ pub enum Warning {
     /// Mean external fragmentation above 30 %. The peak is no measure here: nearly every
     /// replay passes 30 % at some event, if only while little is free.
     Fragmentation(u64),
+    /// Pages went to the host, but the trace does not tell when a block is used.
+    NoUses,
 }
 
 impl fmt::Display for Warning {
@@ -45,6 +47,10 @@ impl fmt::Display for Warning {
                 format_ppm(ppm),
                 format_ppm(FRAGMENTATION_PPM)
             ),
+            Warning::NoUses => f.write_str(
+                "the trace tells no uses of blocks: an allocation counts as its only use, \
+                 so transfers to the host are told too low",
+            ),
         }
     }
 }
@@ -63,6 +69,9 @@ pub fn warnings(row: &Row) -> Vec<Warning> {
         && ppm > FRAGMENTATION_PPM
     {
         warnings.push(Warning::Fragmentation(ppm));
+    }
+    if row.paged_bytes > 0 && row.uses == 0 {
+        warnings.push(Warning::NoUses);
     }
     warnings
 }
@@ -93,6 +102,10 @@ mod tests {
             ]
         );
         row.mean_external_fragmentation_ppm = None;
+        assert_eq!(warnings(&row).len(), 2);
+        row.paged_bytes = 1;
+        assert_eq!(warnings(&row).last(), Some(&Warning::NoUses));
+        row.uses = 1;
         assert_eq!(warnings(&row).len(), 2);
     }
 }

@@ -253,7 +253,7 @@ fn room_without_pins(space: &Space) -> u64 {
                     let start = round_up(cursor, space.align(block)).unwrap_or(u64::MAX);
                     cursor = start.min(space.base(block)) + space.bytes(block);
                 }
-                State::Pending | State::Unmapped => {
+                State::Pending | State::Unmapped | State::Lent => {
                     largest_bytes = largest_bytes.max(space.base(block) - cursor);
                     cursor = space.end(block);
                 }

@@ -7,8 +7,8 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, lifetime, next_fit, offset_allocator, planned, pytorch, size_class,
-    stream_first_fit, tlsf, uniform, vma, worst_fit,
+    first_fit, growing, hybrid, lifetime, managed, next_fit, offset_allocator, planned, pytorch,
+    size_class, stitching, stitching_pages, stream_first_fit, tlsf, uniform, vma, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -74,6 +74,12 @@ pub enum Spec {
     CupyPool(cupy::Spec),
     /// Where a plan made beforehand says.
     Planned(planned::Spec),
+    /// Lets another policy oversubscribe the card.
+    Managed(managed::Spec),
+    /// Scattered pages behind one address.
+    Stitching(stitching::Spec),
+    /// Fresh addresses for every request.
+    StitchingPages(stitching_pages::Spec),
 }
 
 impl Spec {
@@ -129,6 +135,16 @@ impl Spec {
             Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
             Spec::Planned(spec) => {
                 Box::new(planned::Planned::new(spec, inner(&spec.over)?, foresight)?)
+            }
+            Spec::Managed(spec) => {
+                Box::new(managed::Managed::new(spec.clone(), inner(&spec.over)?))
+            }
+            Spec::Stitching(spec) => Box::new(stitching::Stitching::new(
+                spec.clone(),
+                inner(&spec.small)?,
+            )?),
+            Spec::StitchingPages(spec) => {
+                Box::new(stitching_pages::StitchingPages::new(spec.clone()))
             }
         })
     }

@@ -20,6 +20,7 @@ mod lists;
 use serde::Deserialize;
 
 use super::Policy;
+use super::cut::{cut_front, padded_bytes};
 use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space};
 use crate::trace::StreamId;
 use crate::units::{GIB, MIB, round_up, serde_align, serde_bytes};
@@ -81,10 +82,11 @@ impl Vma {
     }
 
     /// Device memory of its own for one request.
-    fn dedicated(&mut self, bytes: u64, space: &mut Space) -> Option<BlockId> {
-        let block = space.map(bytes).ok()?;
-        self.reserved_bytes += bytes;
-        Some(block)
+    fn dedicated(&mut self, bytes: u64, align: u64, space: &mut Space) -> Option<BlockId> {
+        let padded_bytes = padded_bytes(bytes, align, space.device().page_bytes)?;
+        let all = space.map(padded_bytes).ok()?;
+        self.reserved_bytes += padded_bytes;
+        Some(cut_front(all, align, space).1)
     }
 
     /// A place in a block that there is, or in a new one.
@@ -193,11 +195,11 @@ impl Policy for Vma {
             .ok_or(OutOfMemory::overflow(request.bytes))?;
         let align = request.align.max(self.spec.alignment);
         let found = if bytes > self.preferred_bytes / 2 {
-            self.dedicated(bytes, space)
+            self.dedicated(bytes, align, space)
                 .or_else(|| self.pooled(bytes, align, space))
         } else {
             self.pooled(bytes, align, space)
-                .or_else(|| self.dedicated(bytes, space))
+                .or_else(|| self.dedicated(bytes, align, space))
         };
         let block = found.ok_or(OutOfMemory::no_fit(bytes))?;
         space.place(block, request);
@@ -206,9 +208,13 @@ impl Policy for Vma {
 
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
         let Some(at) = self.place_of(space.segment(block)) else {
-            self.reserved_bytes -= space.bytes(block);
             space.release(block, stream);
-            space.unmap(block);
+            let whole = space.free_prev(block).unwrap_or(block);
+            if whole != block {
+                space.merge(whole, block);
+            }
+            self.reserved_bytes -= space.bytes(whole);
+            space.unmap(whole);
             return;
         };
         let had_empty = self.blocks.iter().any(MemoryBlock::is_empty);

@@ -66,6 +66,21 @@ pub struct Device {
     pub unback: Curve,
     /// A copy inside the device, as the host waits for it.
     pub copy: Curve,
+    /// cuMemCreate alone; a call for every page of what is to be stitched.
+    #[serde(default)]
+    pub create: Curve,
+    /// cuMemMap alone; a call for every page that is stitched.
+    #[serde(default)]
+    pub map: Curve,
+    /// cuMemSetAccess alone.
+    #[serde(default)]
+    pub access: Curve,
+    /// cuMemUnmap alone.
+    #[serde(default)]
+    pub unmap: Curve,
+    /// A copy between the card and its host; as `copy` where it was not measured.
+    #[serde(default)]
+    pub host_copy: Curve,
 }
 
 /// A device file that could not be read.
@@ -105,6 +120,11 @@ impl Device {
             back: Curve::default(),
             unback: Curve::default(),
             copy: Curve::default(),
+            create: Curve::default(),
+            map: Curve::default(),
+            access: Curve::default(),
+            unmap: Curve::default(),
+            host_copy: Curve::default(),
         }
     }
 
@@ -121,6 +141,11 @@ impl Device {
             ("back", &device.back),
             ("unback", &device.unback),
             ("copy", &device.copy),
+            ("create", &device.create),
+            ("map", &device.map),
+            ("access", &device.access),
+            ("unmap", &device.unmap),
+            ("host_copy", &device.host_copy),
         ];
         if let Some((name, _)) = curves.iter().find(|(_, curve)| !curve.rises()) {
             return Err(DeviceError::Curve(device.name, name));
@@ -159,6 +184,36 @@ impl Device {
     #[must_use]
     pub fn unback_ns(&self, bytes: u64) -> u64 {
         self.unback.at(bytes)
+    }
+
+    /// What [`back_ns`](Self::back_ns) leaves out where every page of `page_bytes` is a
+    /// handle of its own: creating and mapping all of them but the first, ns.
+    #[must_use]
+    pub fn handles_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        let more = (bytes / page_bytes.max(1)).saturating_sub(1);
+        more.saturating_mul(self.create.at(page_bytes) + self.map.at(page_bytes))
+    }
+
+    /// Mapping pages a second time and opening them, ns: a call a page, and one for all.
+    #[must_use]
+    pub fn alias_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        let pages = bytes / page_bytes.max(1);
+        pages.saturating_mul(self.map.at(page_bytes)) + self.access.at(bytes)
+    }
+
+    /// Unmapping a second mapping, ns.
+    #[must_use]
+    pub fn unalias_ns(&self, bytes: u64) -> u64 {
+        self.unmap.at(bytes)
+    }
+
+    /// Copying `bytes` to the host or back, ns.
+    #[must_use]
+    pub fn host_copy_ns(&self, bytes: u64) -> u64 {
+        if self.host_copy.0.is_empty() {
+            return self.copy.at(bytes);
+        }
+        self.host_copy.at(bytes)
     }
 
     /// Moving `bytes` by `distance`, ns. A move shorter than the block overlaps itself:

@@ -103,9 +103,7 @@ impl Space {
         let cost_ns = self.device.move_ns(bytes, distance);
         self.counters.moves += 1;
         self.counters.moved_bytes += bytes;
-        self.counters.pause_ns += cost_ns;
-        self.charge(cost_ns);
-        self.paused_until_ns = self.paused_until_ns.max(self.now_ns) + cost_ns;
+        self.pause(cost_ns);
         self.emit(Step {
             kind: StepKind::Move { block },
             address: to,

@@ -17,7 +17,7 @@ impl Space {
         }
         let base = self.driver.take(bytes);
         let pages = self.driver.touch(base, bytes);
-        if self.counters.page_bytes + pages > self.device.total_bytes {
+        if self.counters.page_bytes + pages > self.total_bytes() {
             self.driver.untouch(base, bytes);
             self.driver.give(base, bytes);
             return Err(self.refuse(bytes));
@@ -142,7 +142,8 @@ impl Space {
         let old = self.blocks[block.0 as usize];
         let segment = self.segments[old.segment as usize];
         let page = segment.page_bytes;
-        if old.state != State::Free || page == 0 {
+        self.check_no_part(block, "unmapping pages of a part of an alias");
+        if old.state != State::Free || page == 0 || self.is_alias(block) {
             self.broken(
                 block.0,
                 "unmapping pages of a block that is not free in a reservation",
@@ -180,7 +181,7 @@ impl Space {
         counters.peak_reserved_bytes = counters.peak_reserved_bytes.max(counters.reserved_bytes);
     }
 
-    fn new_segment(
+    pub(super) fn new_segment(
         &mut self,
         base: u64,
         bytes: u64,
@@ -220,7 +221,7 @@ impl Space {
         (SegmentId(id), block)
     }
 
-    fn drop_segment(&mut self, segment: u32) {
+    pub(super) fn drop_segment(&mut self, segment: u32) {
         let gone = &mut self.segments[segment as usize];
         gone.live = false;
         self.counters.high_bytes -= gone.high_bytes;

@@ -20,6 +20,11 @@ pub enum StepKind {
     Back(SegmentId),
     /// Pages of a reservation were unmapped.
     Unback(SegmentId),
+    /// Pages that are mapped at `from` were mapped at `address` of an alias too, page by
+    /// page (cuMemMap of the handles that back `from`, cuMemSetAccess).
+    Alias(SegmentId),
+    /// All of an alias was unmapped; its pages stay where its parts are (cuMemUnmap).
+    Unalias(SegmentId),
     /// A block was handed out.
     Place(BlockId),
     /// A block became free.
@@ -31,6 +36,10 @@ pub enum StepKind {
         /// The block.
         block: BlockId,
     },
+    /// A page was copied to the host.
+    PageOut,
+    /// A page was copied back to the card.
+    PageIn,
     /// A stream waits for another.
     Wait {
         /// The stream that waits.
@@ -53,7 +62,7 @@ pub struct Step {
     pub address: u64,
     /// Bytes, where the step has some.
     pub bytes: u64,
-    /// The old address of a move; else 0.
+    /// The old address of a move, or where the pages of an alias are backed; else 0.
     pub from: u64,
 }
 

@@ -123,7 +123,7 @@ impl Space {
     /// If the block is in use, or `bytes` does not leave two parts.
     pub fn split(&mut self, block: BlockId, bytes: u64) -> BlockId {
         let old = *self.at(block);
-        if matches!(old.state, State::Used | State::Pending) {
+        if matches!(old.state, State::Used | State::Pending | State::Lent) {
             self.broken(block.0, "split of a block in use");
         }
         if bytes == 0 || bytes >= old.bytes {
@@ -149,6 +149,7 @@ impl Space {
         if let Some(orders) = &mut self.orders {
             orders.copy(block.0, high.0);
         }
+        self.cut_part(block, high);
         high
     }
 
@@ -176,9 +177,13 @@ impl Space {
         if low.next != right.0 {
             self.broken(left.0, "merge of blocks that are no neighbours");
         }
-        if low.state != high.state || matches!(low.state, State::Used | State::Pending) {
+        if low.state != high.state
+            || matches!(low.state, State::Used | State::Pending | State::Lent)
+        {
             self.broken(left.0, "merge of blocks in use or of different states");
         }
+        self.check_no_part(left, "merge of a part of an alias");
+        self.check_no_part(right, "merge of a part of an alias");
         let joined = &mut self.blocks[left.0 as usize];
         joined.bytes += high.bytes;
         joined.next = high.next;

@@ -141,6 +141,10 @@ fn is_fragmentation(warning: &Warning) -> bool {
     matches!(warning, Warning::Fragmentation(_))
 }
 
+fn is_no_uses(warning: &Warning) -> bool {
+    matches!(warning, Warning::NoUses)
+}
+
 fn is_utilisation(warning: &Warning) -> bool {
     matches!(warning, Warning::Utilisation(_))
 }
@@ -243,7 +247,7 @@ type IsLevel = fn(&Warning) -> bool;
 /// What the marks in the table mean, each only where it occurs.
 fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
     let levels: Vec<Warning> = rows.flat_map(warnings).collect();
-    let meanings: [(IsLevel, &str); 3] = [
+    let meanings: [(IsLevel, &str); 4] = [
         (
             is_success,
             "success below 90 %: too little memory for this policy",
@@ -255,6 +259,10 @@ fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
         (
             is_utilisation,
             "utilisation above 80 %: little room is left",
+        ),
+        (
+            is_no_uses,
+            "paged to the host, but the trace tells no uses: an allocation counts as its only use",
         ),
     ];
     let met = meanings.iter().filter(|(is, _)| levels.iter().any(is));

@@ -48,8 +48,10 @@ impl Mapped {
         }
         for step in space.steps() {
             match step.kind {
-                StepKind::Map(_) | StepKind::Back(_) => self.map(step.address, step.bytes, now),
-                StepKind::Unmap(_) | StepKind::Unback(_) => {
+                StepKind::Map(_) | StepKind::Back(_) | StepKind::Alias(_) => {
+                    self.map(step.address, step.bytes, now);
+                }
+                StepKind::Unmap(_) | StepKind::Unback(_) | StepKind::Unalias(_) => {
                     self.unmap(step.address, step.bytes, now);
                 }
                 _ => {}

@@ -99,7 +99,7 @@ impl PyTorch {
 
     /// A reservation is nine eighths of the card, in whole pages.
     pub(super) fn reservation_bytes(page: u64, space: &Space) -> u64 {
-        let total = space.device().total_bytes;
+        let total = space.total_bytes();
         (total + total / 8).next_multiple_of(page)
     }
 
