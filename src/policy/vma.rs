@@ -227,7 +227,12 @@ impl Policy for Vma {
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let largest = |block: &MemoryBlock| block.largest_bytes(&self.links, space);
         let pooled_bytes = self.blocks.iter().map(largest).max().unwrap_or(0);
-        let largest_bytes = pooled_bytes.max(space.room_bytes());
+        let padding = self
+            .spec
+            .alignment
+            .saturating_sub(space.device().page_bytes);
+        let alone_bytes = space.room_bytes().saturating_sub(padding);
+        let largest_bytes = pooled_bytes.max(alone_bytes);
         largest_bytes - largest_bytes % self.spec.alignment
     }
 
