@@ -127,7 +127,7 @@ fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
     let pictures = experiment::charts(data);
     let mut workloads: Vec<&str> = Vec::new();
     for Picture { workload, .. } in &pictures {
-        if !workloads.contains(&workload.as_str()) {
+        if !workload.is_empty() && !workloads.contains(&workload.as_str()) {
             workloads.push(workload);
         }
     }

@@ -55,7 +55,7 @@ pub struct Data<'a> {
 /// A chart with its place.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// The workload or trace that it shows.
+    /// The workload or trace that it shows; empty where it shows all of them.
     pub workload: String,
     /// What it shows, as the stem of a file's name; none twice for one workload.
     pub stem: String,
@@ -108,6 +108,12 @@ pub fn charts(data: &Data<'_>) -> Vec<Picture> {
             pareto::of(&groups, workload).into_iter().collect(),
         );
     }
+    let over_all = pareto::frontier(&groups).map(|chart| Picture {
+        workload: String::new(),
+        stem: "frontier".to_owned(),
+        chart,
+    });
+    pictures.extend(over_all);
     pictures
 }
 
