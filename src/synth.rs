@@ -15,10 +15,9 @@ pub mod pen;
 mod phases;
 mod pipeline;
 pub mod requests;
-mod serving;
+pub mod serving;
 mod training;
 
-use std::ops::ControlFlow;
 pub mod phase_change;
 pub mod robson;
 pub mod service;
@@ -26,7 +25,7 @@ pub mod service;
 use serde::{Deserialize, Serialize};
 
 use crate::trace::{Event, Ids, Trace};
-pub use pen::{Pen, Stage};
+pub use pen::{Answer, Pen, Stage};
 
 /// A family of workloads.
 pub trait Family {
@@ -200,11 +199,11 @@ impl Workload {
         let mut write = |event: Event, time_ns: u64| match sink(&event, time_ns) {
             Ok(()) => {
                 written += 1;
-                ControlFlow::Continue(())
+                Answer::Taken
             }
             Err(error) => {
                 failure = Some(error);
-                ControlFlow::Break(())
+                Answer::Over
             }
         };
         let mut pen = Pen::new(&mut write, self.events);
