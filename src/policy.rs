@@ -27,6 +27,7 @@ pub mod index;
 pub mod limit;
 pub mod next_fit;
 pub mod offset_allocator;
+pub mod paging;
 pub mod planned;
 pub mod pytorch;
 pub mod registry;

@@ -7,7 +7,7 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, next_fit, offset_allocator, planned, pytorch, size_class,
+    first_fit, growing, hybrid, next_fit, offset_allocator, paging, planned, pytorch, size_class,
     stream_first_fit, tlsf, uniform, vma, worst_fit,
 };
 
@@ -72,6 +72,8 @@ pub enum Spec {
     CupyPool(cupy::Spec),
     /// Where a plan made beforehand says.
     Planned(planned::Spec),
+    /// Equal blocks for keys and values.
+    Paging(paging::Spec),
 }
 
 impl Spec {
@@ -127,6 +129,7 @@ impl Spec {
             Spec::Planned(spec) => {
                 Box::new(planned::Planned::new(spec, inner(&spec.over)?, foresight)?)
             }
+            Spec::Paging(spec) => Box::new(paging::Paging::new(spec.clone(), inner(&spec.over)?)?),
         })
     }
 

@@ -16,6 +16,7 @@ mod arrivals;
 mod cache;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
@@ -45,9 +46,17 @@ pub enum Layout {
     Shared,
 }
 
+impl fmt::Display for Layout {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(to)
+    }
+}
+
 /// What the keys and values were in one iteration, while its time passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Iteration {
+    /// When it began.
+    pub begins_ns: u64,
     /// How long it took.
     pub lasts_ns: u64,
     /// Requests in it; each of them got one token.
@@ -74,7 +83,7 @@ pub struct Iteration {
     pub asked_bytes: u64,
 }
 
-/// Hears of every iteration, and may end the service.
+/// Hears of every iteration before its time passes, and may end the service.
 pub type Watch<'a> = &'a mut dyn FnMut(&Iteration) -> ControlFlow<()>;
 
 /// Parameters.
@@ -239,7 +248,11 @@ impl Engine<'_> {
             if self.running.is_empty() {
                 match &self.next {
                     Some(job) => pen.at(job.arrival_ns),
-                    None => return,
+                    None => {
+                        // What was given up since the last iteration is told, too.
+                        let _ = watch(&self.seen);
+                        return;
+                    }
                 }
                 continue;
             }
@@ -249,14 +262,15 @@ impl Engine<'_> {
             let lasts_ns = prompt_tokens.saturating_mul(self.spec.prompt_token);
             self.seen.lasts_ns = self.spec.iteration.saturating_add(lasts_ns);
             self.look(pen.now_ns());
-            pen.wait_ns(self.seen.lasts_ns);
+            let seen = std::mem::take(&mut self.seen);
+            if watch(&seen).is_break() {
+                return;
+            }
+            pen.wait_ns(seen.lasts_ns);
             for tensor in beside.into_iter().flatten() {
                 pen.free(tensor);
             }
             self.retire(pen);
-            if watch(&std::mem::take(&mut self.seen)).is_break() {
-                return;
-            }
         }
     }
 
@@ -280,11 +294,14 @@ impl Engine<'_> {
             empty.min(running.left)
         });
         let token_bytes = self.spec.kv_token_bytes;
+        self.seen.begins_ns = now_ns;
         self.seen.later_bytes = later.sum::<u64>() * token_bytes;
         self.seen.held_bytes = held_tokens * token_bytes;
         self.seen.kept_bytes = kept_tokens * token_bytes;
         self.seen.asked_bytes = self.cache.asked_bytes();
         self.seen.running = self.running.len() as u64;
+        let done = self.running.iter().filter(|running| running.left == 0);
+        self.seen.answered = done.count() as u64;
         self.seen.waiting = !self.preempted.is_empty() || self.has_come(now_ns);
     }
 
@@ -368,7 +385,6 @@ impl Engine<'_> {
                 continue;
             }
             let done = self.running.remove(at);
-            self.seen.answered += 1;
             self.cache.give_back(done.kv, pen);
         }
     }
