@@ -19,7 +19,9 @@ use crate::policy::{Chosen, Registry};
 use crate::space::Device;
 use crate::synth::serving::{Layout, Spec};
 use crate::synth::{self, Workload};
-use crate::units::{format_bytes, format_count, format_nanos, format_ppm, parse_nanos};
+use crate::units::{
+    format_bytes, format_bytes_exact, format_count, format_nanos, format_ppm, parse_nanos,
+};
 
 /// Serve requests of a language model at a fixed capacity
 ///
@@ -47,6 +49,10 @@ pub struct Serve {
     /// For how long requests are served, on the workload's clock
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = parse_span)]
     span: u64,
+
+    /// What comes before is not counted, as memory fills up first
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = parse_span)]
+    warm_up: u64,
 
     /// The seed of the requests
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -171,7 +177,8 @@ impl Serve {
         })?;
         let block_bytes = spec.block_tokens.saturating_mul(spec.kv_token_bytes);
         let chosen = if policy == "paging" {
-            registry.find(&format!("paging:block={block_bytes},share=100"))
+            let block = format_bytes_exact(block_bytes);
+            registry.find(&format!("paging:block={block},share=100"))
         } else {
             registry.find(policy)
         }?;
@@ -181,6 +188,7 @@ impl Serve {
                 ..spec.clone()
             },
             seed: self.seed,
+            warm_up_ns: self.warm_up,
             span_ns: self.span,
             device: Arc::clone(&self.card),
         };

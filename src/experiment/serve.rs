@@ -27,7 +27,9 @@ pub struct Service {
     pub spec: Spec,
     /// The seed of its requests.
     pub seed: u64,
-    /// What is counted begins before this, in ns of the workload's clock.
+    /// What begins before this is not counted, in ns of the workload's clock.
+    pub warm_up_ns: u64,
+    /// How much is counted then, in ns.
     pub span_ns: u64,
     /// The card below the policy.
     pub device: Arc<Device>,
@@ -183,7 +185,10 @@ impl Service {
         };
         let mut pen = Pen::new(&mut write, u64::MAX);
         self.spec.play_cache(self.seed, &mut pen, &mut |seen| {
-            if seen.begins_ns + seen.lasts_ns > self.span_ns {
+            if seen.begins_ns < self.warm_up_ns {
+                return ControlFlow::Continue(());
+            }
+            if seen.begins_ns + seen.lasts_ns - self.warm_up_ns > self.span_ns {
                 return ControlFlow::Break(());
             }
             sums.add(seen, replay.borrow().space().counters().reserved_bytes);

@@ -109,6 +109,9 @@ pub struct Spec {
     /// What all keys and values may take; who does not fit waits.
     #[serde(with = "serde_bytes")]
     pub budget_bytes: u64,
+    /// What an admission leaves of the budget while others run, for them to grow, in percent.
+    #[serde(default)]
+    pub spare_percent: u64,
     /// How many requests are answered at once.
     pub running_most: u64,
     /// Prompt tokens of one iteration; a longer prompt has one to itself.
@@ -152,6 +155,9 @@ impl Family for Spec {
                 "longest_tokens: a prompt and an answer have 2 tokens or more, and at most 2^30"
                     .into(),
             );
+        }
+        if self.spare_percent > 99 {
+            return Err("spare_percent: expected 99 at most".into());
         }
         if !self.weights_bytes.is_multiple_of(self.weight_tensors) {
             return Err("weights_bytes is no multiple of weight_tensors".into());

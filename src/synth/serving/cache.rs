@@ -55,15 +55,16 @@ impl<'a> Cache<'a> {
     /// Room for a prompt; `None` where the budget does not hold it now.
     pub fn admit(&mut self, job: &Job, pen: &mut Pen<'_>) -> Option<Kv> {
         let tokens = job.prompt_tokens;
+        let spare_bytes = self.spare_bytes();
         match self.spec.layout {
             Layout::Reserve | Layout::ReservePower | Layout::ReserveExact => {
-                self.tensors(self.reserved_tokens(job), pen)
+                self.tensors(self.reserved_tokens(job), spare_bytes, pen)
             }
-            Layout::Concat => self.tensors(tokens, pen),
-            Layout::Blocks => self.blocks(tokens, &[], pen),
+            Layout::Concat => self.tensors(tokens, spare_bytes, pen),
+            Layout::Blocks => self.blocks(tokens, &[], spare_bytes, pen),
             Layout::Shared => {
                 let keys = self.keys(job);
-                self.blocks(tokens, &keys, pen)
+                self.blocks(tokens, &keys, spare_bytes, pen)
             }
         }
         .map(|kv| Kv { tokens, ..kv })
@@ -85,7 +86,7 @@ impl<'a> Cache<'a> {
     }
 
     fn one_block_more(&mut self, kv: &mut Kv, pen: &mut Pen<'_>) -> Option<()> {
-        kv.own.extend(self.take_all(1, self.block_bytes(), pen)?);
+        kv.own.extend(self.take_all(1, self.block_bytes(), 0, pen)?);
         kv.room_tokens += self.spec.block_tokens;
         Some(())
     }
@@ -177,9 +178,25 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Takes so many pieces, or none.
-    fn take_all(&mut self, count: u64, bytes: u64, pen: &mut Pen<'_>) -> Option<Vec<Held>> {
-        if !self.make_room(count * bytes, pen) {
+    /// What an admission leaves free; a request that would be alone may take all.
+    fn spare_bytes(&self) -> u64 {
+        let budget_bytes = u128::from(self.spec.budget_bytes);
+        match self.used_bytes - self.idle_bytes() {
+            0 => 0,
+            _ => (budget_bytes * u128::from(self.spec.spare_percent) / 100) as u64,
+        }
+    }
+
+    /// Takes so many pieces, or none where the budget would not hold them and
+    /// `spare_bytes` more.
+    fn take_all(
+        &mut self,
+        count: u64,
+        bytes: u64,
+        spare_bytes: u64,
+        pen: &mut Pen<'_>,
+    ) -> Option<Vec<Held>> {
+        if !self.holds(count * bytes + spare_bytes) || !self.make_room(count * bytes, pen) {
             return None;
         }
         let mut taken = Vec::with_capacity(count as usize);
@@ -201,11 +218,11 @@ impl<'a> Cache<'a> {
     }
 
     /// A request's tensors with room for `tokens`.
-    fn tensors(&mut self, tokens: u64, pen: &mut Pen<'_>) -> Option<Kv> {
+    fn tensors(&mut self, tokens: u64, spare_bytes: u64, pen: &mut Pen<'_>) -> Option<Kv> {
         let tensors = self.spec.kv_tensors;
         let each_bytes = tokens * self.spec.kv_token_bytes / tensors;
         Some(Kv {
-            own: self.take_all(tensors, each_bytes, pen)?,
+            own: self.take_all(tensors, each_bytes, spare_bytes, pen)?,
             room_tokens: tokens,
             ..Kv::default()
         })
@@ -221,7 +238,13 @@ impl<'a> Cache<'a> {
     }
 
     /// A prompt in blocks, of which the first are shared under `keys`.
-    fn blocks(&mut self, tokens: u64, keys: &[u64], pen: &mut Pen<'_>) -> Option<Kv> {
+    fn blocks(
+        &mut self,
+        tokens: u64,
+        keys: &[u64],
+        spare_bytes: u64,
+        pen: &mut Pen<'_>,
+    ) -> Option<Kv> {
         let known = keys
             .iter()
             .take_while(|key| self.shared.contains_key(key))
@@ -235,7 +258,7 @@ impl<'a> Cache<'a> {
         }
         let blocks = tokens.div_ceil(self.spec.block_tokens);
         let missing = blocks - there.len() as u64;
-        let Some(fresh) = self.take_all(missing, self.block_bytes(), pen) else {
+        let Some(fresh) = self.take_all(missing, self.block_bytes(), spare_bytes, pen) else {
             self.leave(&there);
             return None;
         };
@@ -265,10 +288,19 @@ impl<'a> Cache<'a> {
         block.users += 1;
     }
 
+    /// Bytes of the blocks that nobody uses.
+    fn idle_bytes(&self) -> u64 {
+        self.unused.len() as u64 * self.block_bytes()
+    }
+
+    /// Whether the budget holds `bytes` more, were there no blocks that nobody uses.
+    fn holds(&self, bytes: u64) -> bool {
+        self.used_bytes - self.idle_bytes() + bytes <= self.spec.budget_bytes
+    }
+
     /// Whether the budget holds `bytes` more, after blocks that nobody uses have gone.
     fn make_room(&mut self, bytes: u64, pen: &mut Pen<'_>) -> bool {
-        let idle_bytes = self.unused.len() as u64 * self.block_bytes();
-        if self.used_bytes - idle_bytes + bytes > self.spec.budget_bytes {
+        if !self.holds(bytes) {
             return false;
         }
         while self.used_bytes + bytes > self.spec.budget_bytes {
