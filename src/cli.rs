@@ -22,6 +22,7 @@ mod policy;
 mod progress;
 mod replay;
 mod run;
+mod serve;
 mod shell;
 mod table;
 mod trace;
@@ -68,6 +69,7 @@ enum Command {
     Merge(merge::Merge),
     Fit(fit::Fit),
     Plan(plan::Plan),
+    Serve(serve::Serve),
     #[command(subcommand)]
     Trace(trace::Trace),
     #[command(subcommand)]
@@ -113,6 +115,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Merge(merge) => merge.run(output),
         Command::Fit(fit) => fit.run(registry, output),
         Command::Plan(plan) => plan.run(output),
+        Command::Serve(serve) => serve.run(registry, output),
         Command::Trace(trace) => trace.run(registry, output),
         Command::Policy(policy) => policy.run(registry, output),
         Command::Validate(validate) => validate.run(registry, output),

@@ -20,6 +20,7 @@ pub mod plan;
 mod queue;
 pub mod rows;
 pub mod runner;
+pub mod serve;
 pub mod source;
 mod sweep;
 

@@ -29,6 +29,7 @@ pub mod limit;
 pub mod managed;
 pub mod next_fit;
 pub mod offset_allocator;
+pub mod paging;
 pub mod planned;
 pub mod pytorch;
 pub mod registry;

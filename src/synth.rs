@@ -19,15 +19,13 @@ mod pipeline;
 pub mod requests;
 pub mod robson;
 pub mod service;
-mod serving;
+pub mod serving;
 mod training;
-
-use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
 use crate::trace::{Event, Ids, Trace};
-pub use pen::{Pen, Stage};
+pub use pen::{Answer, Pen, Stage};
 
 /// A family of workloads.
 pub trait Family {
@@ -205,11 +203,11 @@ impl Workload {
         let mut write = |event: Event, time_ns: u64| match sink(&event, time_ns) {
             Ok(()) => {
                 written += 1;
-                ControlFlow::Continue(())
+                Answer::Taken
             }
             Err(error) => {
                 failure = Some(error);
-                ControlFlow::Break(())
+                Answer::Over
             }
         };
         let mut pen = Pen::new(&mut write, self.events);

@@ -7,8 +7,9 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, lifetime, managed, next_fit, offset_allocator, planned, pytorch,
-    size_class, stitching, stitching_pages, stream_first_fit, tlsf, uniform, vma, worst_fit,
+    first_fit, growing, hybrid, lifetime, managed, next_fit, offset_allocator, paging, planned,
+    pytorch, size_class, stitching, stitching_pages, stream_first_fit, tlsf, uniform, vma,
+    worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -80,6 +81,8 @@ pub enum Spec {
     Stitching(stitching::Spec),
     /// Fresh addresses for every request.
     StitchingPages(stitching_pages::Spec),
+    /// Equal blocks for keys and values.
+    Paging(paging::Spec),
 }
 
 impl Spec {
@@ -146,6 +149,7 @@ impl Spec {
             Spec::StitchingPages(spec) => {
                 Box::new(stitching_pages::StitchingPages::new(spec.clone()))
             }
+            Spec::Paging(spec) => Box::new(paging::Paging::new(spec.clone(), inner(&spec.over)?)?),
         })
     }
 

@@ -1,7 +1,6 @@
 //! The pen with which a family writes its trace: slots, times and tags, event by event.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use crate::trace::{Event, Slot, StreamId};
 
@@ -38,8 +37,20 @@ pub struct Held {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deferred(Slot);
 
-/// Where the events go: the event and its time in ns. It may break off.
-pub type Sink<'a> = &'a mut dyn FnMut(Event, u64) -> ControlFlow<()>;
+/// What a sink says to an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It went through.
+    Taken,
+    /// It was a request, and the memory behind the sink did not serve it.
+    Refused,
+    /// Nothing more is wanted.
+    Over,
+}
+
+/// Where the events go: the event and its time in ns. A trace takes all of them; where a
+/// policy serves the requests as they are made, it may refuse some.
+pub type Sink<'a> = &'a mut dyn FnMut(Event, u64) -> Answer;
 
 /// Writes events to a sink until as many are written as were wanted; what comes later
 /// is dropped, so that every length is a beginning of the longer ones.
@@ -103,22 +114,43 @@ impl<'a> Pen<'a> {
 
     /// Writes an event that names no allocation.
     pub fn write(&mut self, event: Event) {
-        if self.left > 0 {
-            self.left -= 1;
-            if (self.sink)(event, self.now_ns).is_break() {
-                self.left = 0;
-            }
-        }
+        self.put(event);
     }
 
-    /// A request on a stream.
+    /// Writes an event; false where it was a request that was refused.
+    fn put(&mut self, event: Event) -> bool {
+        if self.left == 0 {
+            return true;
+        }
+        self.left -= 1;
+        let answer = (self.sink)(event, self.now_ns);
+        if answer == Answer::Over {
+            self.left = 0;
+        }
+        answer != Answer::Refused
+    }
+
+    /// A request on a stream, of a family that asks for what it needs and goes on.
     pub fn alloc(&mut self, bytes: u64, stream: StreamId, tag: u32) -> Held {
+        self.ask(bytes, stream, tag).0
+    }
+
+    /// A request on a stream; `None` where the memory behind the sink refused it.
+    pub fn try_alloc(&mut self, bytes: u64, stream: StreamId, tag: u32) -> Option<Held> {
+        let (held, served) = self.ask(bytes, stream, tag);
+        if !served {
+            self.spare.push(held.slot);
+        }
+        served.then_some(held)
+    }
+
+    fn ask(&mut self, bytes: u64, stream: StreamId, tag: u32) -> (Held, bool) {
         // Slots are dense in the order of their first use, also where the end drops events.
         let slot = self.spare.pop().unwrap_or_else(|| {
             self.slots += u32::from(self.left > 0);
             self.slots.saturating_sub(1)
         });
-        self.write(Event::Alloc {
+        let served = self.put(Event::Alloc {
             slot,
             bytes,
             align_log2: 0,
@@ -126,11 +158,12 @@ impl<'a> Pen<'a> {
             pool: 0,
             tag,
         });
-        Held {
+        let held = Held {
             slot,
             bytes,
             stream,
-        }
+        };
+        (held, served)
     }
 
     /// Gives an allocation back on its own stream.

@@ -54,7 +54,7 @@ impl Spec {
     /// How many bytes the policy needs for the whole program: exactly so many.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
-        let mut ignored = |_, _| std::ops::ControlFlow::Continue(());
+        let mut ignored = |_, _| crate::synth::Answer::Taken;
         let mut pen = Pen::new(&mut ignored, u64::MAX);
         self.run(&mut pen) * self.unit_bytes
     }
