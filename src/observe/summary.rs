@@ -61,6 +61,7 @@ pub struct Row {
     pub packed_bytes: Option<u64>,
     pub packed_by: String,
     pub packed_proven: Option<bool>,
+    pub trace_ns: u64,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -69,6 +70,8 @@ pub struct Row {
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     first_failure: Option<u64>,
+    /// Times of the first event and of the last, ns.
+    span_ns: Option<(u64, u64)>,
     peak_requested_bytes: u64,
     external: External,
     internal: Internal,
@@ -131,6 +134,7 @@ impl Observer for Summary {
     fn see(&mut self, moment: &Moment<'_>) {
         let counters = moment.space.counters();
         let requested = moment.totals.requested_bytes;
+        self.span_ns.get_or_insert((moment.time_ns, 0)).1 = moment.time_ns;
         self.peak_requested_bytes = self.peak_requested_bytes.max(requested);
         self.external
             .see(counters.free_bytes, moment.largest_free_bytes);
@@ -212,6 +216,7 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
+            trace_ns: self.span_ns.map_or(0, |(first, last)| last.saturating_sub(first)),
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }
