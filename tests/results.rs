@@ -109,12 +109,20 @@ fn experiments_run_again_on_a_few_seeds_give_the_committed_rows() {
 /// The values of a metric, group by group in the order of the rows.
 fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for CellRow { row, capacity_asked, .. } in rows {
+    for CellRow {
+        row,
+        capacity_asked,
+        ..
+    } in rows
+    {
         let here = |group: &&mut Group| {
             (&group.workload, &group.capacity, &group.policy)
                 == (&row.trace, capacity_asked, &row.policy)
         };
-        let sample = (row.seed.unwrap_or(0), metric.of(row).map(|value| value as f64));
+        let sample = (
+            row.seed.unwrap_or(0),
+            metric.of(row).map(|value| value as f64),
+        );
         match groups.iter_mut().find(here) {
             Some(group) => group.samples.push(sample),
             None => groups.push(Group {
@@ -135,7 +143,11 @@ fn the_statistics_are_those_of_the_committed_rows() {
         let mut lines = Vec::new();
         for metric in &told.metrics {
             let metric = Metric::find(metric).expect("a metric");
-            lines.extend(compare(&groups(&rows, metric), metric, Some(&told.baseline)));
+            lines.extend(compare(
+                &groups(&rows, metric),
+                metric,
+                Some(&told.baseline),
+            ));
         }
         let mut csv = Vec::new();
         write_csv(&lines, &mut csv).expect("memory is writable");
@@ -165,24 +177,31 @@ fn pictures(folder: &Path) -> Vec<(String, String, PathBuf)> {
     found
 }
 
+fn cell(row: &CellRow) -> Cell<'_> {
+    Cell {
+        capacity: &row.capacity_asked,
+        row: &row.row,
+    }
+}
+
 #[test]
 fn the_pictures_are_drawn_from_the_committed_rows() {
     for (name, _) in EXPERIMENTS {
         let (rows, told) = (rows(name), told(name));
-        let cell = |row| -> Cell<'_> {
-            let CellRow { row, capacity_asked, .. } = row;
-            Cell { capacity: capacity_asked, row }
-        };
         let metrics = told.metrics.iter();
         let drawn = charts(&Data {
             cells: rows.iter().map(cell).collect(),
             bands: &[],
-            metrics: metrics.map(|it| Metric::find(it).expect("a metric")).collect(),
+            metrics: metrics
+                .map(|it| Metric::find(it).expect("a metric"))
+                .collect(),
             baseline: Some(&told.baseline),
         });
         // Bands over time are drawn from bands.csv, which is too large to be kept.
         let kept = pictures(&results(name)).into_iter();
-        let kept: Vec<_> = kept.filter(|it| !it.1.starts_with("fragmentation")).collect();
+        let kept: Vec<_> = kept
+            .filter(|it| !it.1.starts_with("fragmentation"))
+            .collect();
         assert!(!kept.is_empty(), "{name} has pictures");
         for (folder, stem, path) in kept {
             let here = |workload: &str| workload.replace([':', ','], "-") == folder;
@@ -190,7 +209,11 @@ fn the_pictures_are_drawn_from_the_committed_rows() {
             let picture = all.find(|it| it.stem == stem && here(&it.workload));
             let picture = picture.unwrap_or_else(|| panic!("{}: not drawn", path.display()));
             let svg = render(&picture.chart, Format::Svg).expect("it can be drawn");
-            assert!(svg == fs::read(&path).expect("a file"), "{}", path.display());
+            assert!(
+                svg == fs::read(&path).expect("a file"),
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -202,11 +225,22 @@ fn what_the_readme_quotes_stands_in_the_statistics() {
         .map(|(name, _)| read(&results(name).join("stats.csv")))
         .collect();
     let readme = read(&root().join("results/README.md"));
-    let quotes: Vec<&str> = readme.lines().filter_map(|it| it.strip_prefix("> ")).collect();
-    assert!(quotes.len() >= EXPERIMENTS.len(), "each experiment is quoted");
+    let quotes: Vec<&str> = readme
+        .lines()
+        .filter_map(|it| it.strip_prefix("> "))
+        .collect();
+    assert!(
+        quotes.len() >= EXPERIMENTS.len(),
+        "each experiment is quoted"
+    );
     for quote in quotes {
         // A quote names its place first: `workload`: sentence.
-        let sentence = quote.split_once("`: ").map_or(quote, |(_, sentence)| sentence);
-        assert!(said.contains(&format!("\"{sentence}\"")), "nothing says: {sentence}");
+        let sentence = quote
+            .split_once("`: ")
+            .map_or(quote, |(_, sentence)| sentence);
+        assert!(
+            said.contains(&format!("\"{sentence}\"")),
+            "nothing says: {sentence}"
+        );
     }
 }

@@ -216,7 +216,9 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
-            trace_ns: self.span_ns.map_or(0, |(first, last)| last.saturating_sub(first)),
+            trace_ns: self
+                .span_ns
+                .map_or(0, |(first, last)| last.saturating_sub(first)),
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }
