@@ -135,9 +135,14 @@ pub const METRICS: &[Metric] = &[
     metric("peak_overhead_ppm", "peak overhead", Share, Lower, |row| row.peak_overhead_ppm),
     metric("first_counterfactual_event", "first counterfactual event", Count, Neither, |row| row.first_counterfactual_event),
     metric("fit_bytes", "smallest capacity that serves everything", Bytes, Lower, |row| row.fit_bytes),
+    metric("rounded_peak_bytes", "peak of rounded requests", Bytes, Lower, |row| Some(row.rounded_peak_bytes)),
+    metric("packed_bytes", "best packing found", Bytes, Neither, |row| row.packed_bytes),
+    metric("trace_ns", "trace time", Nanos, Neither, |row| Some(row.trace_ns)),
     metric("failure_ppm", "failure rate", Share, Lower, |row| ratio(row.failed, row.served + row.failed)),
     metric("footprint_to_bound_ppm", "footprint in lower bounds", Factor, Lower, |row| ratio(row.footprint_bytes, row.lower_bound_bytes)),
     metric("fit_to_bound_ppm", "smallest capacity in lower bounds", Factor, Lower, |row| ratio(row.fit_bytes?, row.lower_bound_bytes)),
+    metric("rounded_to_bound_ppm", "rounded requests in lower bounds", Factor, Lower, |row| ratio(row.rounded_peak_bytes, row.lower_bound_bytes)),
+    metric("cost_share_ppm", "share of time in allocation", Share, Lower, |row| ratio(row.cost_ns, row.trace_ns.saturating_add(row.cost_ns))),
 ];
 
 /// `part / whole` in parts per million; undefined where `whole` is 0.
@@ -206,7 +211,7 @@ mod tests {
     use crate::observe::rows::columns;
 
     /// Columns that name a run instead of measuring it.
-    const NAMES: [&str; 3] = ["trace", "policy", "seed"];
+    const NAMES: [&str; 5] = ["trace", "policy", "seed", "packed_by", "packed_proven"];
 
     #[test]
     fn every_column_of_numbers_is_a_metric_and_reads_its_own_column() {
@@ -223,7 +228,7 @@ mod tests {
             assert_eq!(metric.of(&row), Some(at as u64 + 1), "{name}");
             assert_eq!(metric.name, METRICS[at].name, "the order is the row's");
         }
-        assert_eq!(measured.count() + 3, METRICS.len(), "three are derived");
+        assert_eq!(measured.count() + 5, METRICS.len(), "five are derived");
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub struct Row {
     pub packed_proven: Option<bool>,
     pub paged_bytes: u64,
     pub uses: u64,
+    pub trace_ns: u64,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -72,6 +73,8 @@ pub struct Row {
 pub struct Summary {
     first_failure: Option<u64>,
     uses: u64,
+    /// Times of the first event and of the last, ns.
+    span_ns: Option<(u64, u64)>,
     peak_requested_bytes: u64,
     external: External,
     internal: Internal,
@@ -134,6 +137,7 @@ impl Observer for Summary {
     fn see(&mut self, moment: &Moment<'_>) {
         let counters = moment.space.counters();
         let requested = moment.totals.requested_bytes;
+        self.span_ns.get_or_insert((moment.time_ns, 0)).1 = moment.time_ns;
         self.peak_requested_bytes = self.peak_requested_bytes.max(requested);
         self.external
             .see(counters.free_bytes, moment.largest_free_bytes);
@@ -219,6 +223,9 @@ impl Summary {
             first_counterfactual_event: totals.first_instant,
             paged_bytes: counters.paged_bytes,
             uses: self.uses,
+            trace_ns: self
+                .span_ns
+                .map_or(0, |(first, last)| last.saturating_sub(first)),
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }

@@ -1,6 +1,6 @@
 //! Heat maps: a measure over two parameters of a policy, the value written in each cell.
 
-use super::axis::{Axis, Scale};
+use super::axis::{Axis, Scale, Unit, spelled};
 use super::frame::{self, BELOW, BESIDE, INK, LABEL, LINE, MARGIN, SOFT, TICK, WIDTH};
 use super::palette::RAMP;
 use super::scene::{Align, Color, Scene, Type, text_width, wrap};
@@ -49,6 +49,13 @@ impl HeatMap {
             let (low, high) = range.unwrap_or((value, value));
             Some((low.min(value), high.max(value)))
         })
+    }
+
+    /// Whether one unit for all would write a value as 0 that is not.
+    fn is_wide(&self) -> bool {
+        let values = || self.cells.iter().flatten().flatten().copied();
+        let high = values().fold(0.0, f64::max);
+        values().any(|value| value > 0.0 && value * 100.0 < high)
     }
 }
 
@@ -109,7 +116,11 @@ pub(super) fn scene(chart: &HeatMap) -> Scene {
 /// The colours and, in one size of letters for all, the values.
 fn cells(scene: &mut Scene, chart: &HeatMap, grid: &Grid, ramp: &Scale) {
     let range = chart.range().unwrap_or((0.0, 0.0));
-    let spell = |value| ramp.number(chart.value.unit, value);
+    let unit = chart.value.unit;
+    let spell = |value| match chart.is_wide() && matches!(unit, Unit::Bytes | Unit::TimeNs) {
+        true => spelled(unit, value),
+        false => ramp.number(unit, value),
+    };
     let words = |row, column| {
         let value = chart.cell(row, column);
         value.map_or("\u{2013}".to_owned(), spell)

@@ -245,3 +245,33 @@ fn size_classes_cover_every_block() {
     assert!(rects.iter().all(|rect| rect.class < classes.len()));
     assert!(size_classes(&mut []).is_empty());
 }
+
+#[test]
+fn cells_of_a_wide_heat_map_have_units_of_their_own() {
+    let gib = f64::from(1 << 30);
+    let mut chart = HeatMap {
+        title: "Bytes moved".into(),
+        subtitle: String::new(),
+        x: "threshold".into(),
+        columns: vec!["0.1".into(), "0.9".into()],
+        y: "interval".into(),
+        rows: vec!["5min".into()],
+        value: Axis::new("bytes moved", Unit::Bytes),
+        cells: vec![vec![Some(12.0 * 1024.0 * gib), Some(41.5 * gib)]],
+        note: String::new(),
+    };
+    let svg = |chart: &HeatMap| {
+        let svg = render(&Chart::Heat(chart.clone()), Format::Svg).expect("it can be drawn");
+        String::from_utf8(svg).expect("text")
+    };
+    let wide = svg(&chart);
+    assert!(
+        wide.contains("41.5 GiB") && wide.contains("12 TiB"),
+        "{wide}"
+    );
+    chart.cells[0][1] = Some(1024.0 * gib);
+    assert!(
+        !svg(&chart).contains("1 TiB"),
+        "one unit is enough, beside the colours"
+    );
+}

@@ -1,0 +1,246 @@
+//! The committed results: experiments run again on a few seeds give the same rows, and the
+//! statistics, the pictures and the sentences of the README are those of the committed rows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use vramlab::experiment::rows::{CellRow, read_csv};
+use vramlab::observe::metric::Metric;
+use vramlab::plot::experiment::{Cell, Data, charts};
+use vramlab::plot::{Format, render};
+use vramlab::stats::{Group, compare, write_csv};
+
+/// Each experiment, and the seeds that are run again.
+const EXPERIMENTS: [(&str, &[u64]); 5] = [
+    ("fragmentation", &[0, 41]),
+    ("claims", &[0, 13]),
+    ("compaction", &[7]),
+    ("pooling", &[0, 13]),
+    ("remedies", &[7]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn results(name: &str) -> PathBuf {
+    root().join("results").join(name)
+}
+
+fn read(path: &Path) -> String {
+    let read = fs::read_to_string(path);
+    read.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a manifest says of the statistics.
+#[derive(serde::Deserialize)]
+struct Told {
+    metrics: Vec<String>,
+    baseline: String,
+}
+
+fn told(name: &str) -> Told {
+    serde_json::from_str(&read(&results(name).join("manifest.json"))).expect("a manifest")
+}
+
+/// The first cell of a line.
+fn id(line: &str) -> &str {
+    match line.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').expect("a closing quote").0,
+        None => line.split_once(',').expect("a comma").0,
+    }
+}
+
+/// The experiment with other seeds, in a file that lies elsewhere.
+fn with_seeds(name: &str, seeds: &[u64], folder: &Path) -> PathBuf {
+    let text = read(&root().join("experiments").join(format!("{name}.toml")));
+    let here = |text: String, from: &str, to: &str| {
+        let to = format!("\"{}/", root().join(to).display());
+        text.replace(&format!("\"{from}/"), &to)
+    };
+    let text = here(text, "../traces", "traces");
+    let text = here(text, "workloads", "experiments/workloads");
+    let seeded = |line: &str| match line.starts_with("seeds = ") {
+        true => format!("seeds = {seeds:?}\n"),
+        false => format!("{line}\n"),
+    };
+    let path = folder.join(format!("{name}.toml"));
+    fs::write(&path, text.lines().map(seeded).collect::<String>()).expect("a file");
+    path
+}
+
+fn run(arguments: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_vramlab"))
+        .args(arguments)
+        .output()
+        .expect("the command starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+}
+
+/// The committed rows.
+fn rows(name: &str) -> Vec<CellRow> {
+    let path = results(name).join("rows.csv");
+    read_csv(&path.display().to_string(), read(&path).as_bytes()).expect("rows")
+}
+
+#[test]
+fn experiments_run_again_on_a_few_seeds_give_the_committed_rows() {
+    for (name, seeds) in EXPERIMENTS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let experiment = with_seeds(name, seeds, folder.path());
+        let out = folder.path().join("out");
+        let [experiment, out] = [&experiment, &out].map(|path| path.to_str().expect("plain"));
+        run(&["run", experiment, "--out", out, "--no-plots"]);
+        let again = read(&Path::new(out).join("rows.csv"));
+        let committed = read(&results(name).join("rows.csv"));
+        let known: BTreeMap<&str, &str> = committed.lines().map(|it| (id(it), it)).collect();
+        for line in again.lines() {
+            assert_eq!(known.get(id(line)), Some(&line), "{name}: {}", id(line));
+        }
+        let seeded = |row: &&CellRow| row.row.seed.is_none_or(|seed| seeds.contains(&seed));
+        let cells = rows(name).iter().filter(seeded).count();
+        assert_eq!(again.lines().count(), cells + 1, "{name}: every cell ran");
+    }
+}
+
+/// The values of a metric, group by group in the order of the rows.
+fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for CellRow {
+        row,
+        capacity_asked,
+        ..
+    } in rows
+    {
+        let here = |group: &&mut Group| {
+            (&group.workload, &group.capacity, &group.policy)
+                == (&row.trace, capacity_asked, &row.policy)
+        };
+        let sample = (
+            row.seed.unwrap_or(0),
+            metric.of(row).map(|value| value as f64),
+        );
+        match groups.iter_mut().find(here) {
+            Some(group) => group.samples.push(sample),
+            None => groups.push(Group {
+                workload: row.trace.clone(),
+                capacity: capacity_asked.clone(),
+                policy: row.policy.clone(),
+                samples: vec![sample],
+            }),
+        }
+    }
+    groups
+}
+
+#[test]
+fn the_statistics_are_those_of_the_committed_rows() {
+    for (name, _) in EXPERIMENTS {
+        let (rows, told) = (rows(name), told(name));
+        let mut lines = Vec::new();
+        for metric in &told.metrics {
+            let metric = Metric::find(metric).expect("a metric");
+            lines.extend(compare(
+                &groups(&rows, metric),
+                metric,
+                Some(&told.baseline),
+            ));
+        }
+        let mut csv = Vec::new();
+        write_csv(&lines, &mut csv).expect("memory is writable");
+        let csv = String::from_utf8(csv).expect("text");
+        let committed = read(&results(name).join("stats.csv"));
+        for (made, line) in csv.lines().zip(committed.lines()) {
+            assert_eq!(made, line, "{name}");
+        }
+        assert_eq!(csv.len(), committed.len(), "{name}");
+    }
+}
+
+/// The committed pictures below a folder, as (folder's name, stem, file).
+fn pictures(folder: &Path) -> Vec<(String, String, PathBuf)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(pictures(&path));
+        } else if path.extension().is_some_and(|end| end == "svg") {
+            let name = |part: Option<&std::ffi::OsStr>| {
+                part.expect("it has a name").to_string_lossy().into_owned()
+            };
+            found.push((name(folder.file_name()), name(path.file_stem()), path));
+        }
+    }
+    found
+}
+
+fn cell(row: &CellRow) -> Cell<'_> {
+    Cell {
+        capacity: &row.capacity_asked,
+        row: &row.row,
+    }
+}
+
+#[test]
+fn the_pictures_are_drawn_from_the_committed_rows() {
+    for (name, _) in EXPERIMENTS {
+        let (rows, told) = (rows(name), told(name));
+        let metrics = told.metrics.iter();
+        let drawn = charts(&Data {
+            cells: rows.iter().map(cell).collect(),
+            bands: &[],
+            metrics: metrics
+                .map(|it| Metric::find(it).expect("a metric"))
+                .collect(),
+            baseline: Some(&told.baseline),
+        });
+        // Bands over time are drawn from bands.csv, which is too large to be kept.
+        let kept = pictures(&results(name)).into_iter();
+        let kept: Vec<_> = kept
+            .filter(|it| !it.1.starts_with("fragmentation"))
+            .collect();
+        assert!(!kept.is_empty(), "{name} has pictures");
+        for (folder, stem, path) in kept {
+            let here = |workload: &str| workload.replace([':', ','], "-") == folder;
+            let mut all = drawn.iter();
+            let picture = all.find(|it| it.stem == stem && here(&it.workload));
+            let picture = picture.unwrap_or_else(|| panic!("{}: not drawn", path.display()));
+            let svg = render(&picture.chart, Format::Svg).expect("it can be drawn");
+            assert!(
+                svg == fs::read(&path).expect("a file"),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_readme_quotes_stands_in_the_statistics() {
+    let said: String = EXPERIMENTS
+        .iter()
+        .map(|(name, _)| read(&results(name).join("stats.csv")))
+        .collect();
+    let readme = read(&root().join("results/README.md"));
+    let quotes: Vec<&str> = readme
+        .lines()
+        .filter_map(|it| it.strip_prefix("> "))
+        .collect();
+    assert!(
+        quotes.len() >= EXPERIMENTS.len(),
+        "each experiment is quoted"
+    );
+    for quote in quotes {
+        // A quote names its place first: `workload`: sentence.
+        let sentence = quote
+            .split_once("`: ")
+            .map_or(quote, |(_, sentence)| sentence);
+        assert!(
+            said.contains(&format!("\"{sentence}\"")),
+            "nothing says: {sentence}"
+        );
+    }
+}
