@@ -23,3 +23,10 @@ bench:
 # Makes the table of docs/fidelity.md anew.
 fidelity:
     VRAMLAB_UPDATE=1 cargo test --test fidelity the_table
+
+# Runs the notebooks and compares them with what is committed; `just notebooks --update` writes them anew.
+notebooks *args:
+    cargo build --release --locked
+    python3 -m venv target/notebooks
+    target/notebooks/bin/pip install --quiet -r notebooks/requirements.txt
+    target/notebooks/bin/python notebooks/run.py {{args}}
