@@ -135,6 +135,7 @@ pub const METRICS: &[Metric] = &[
     metric("peak_overhead_ppm", "peak overhead", Share, Lower, |row| row.peak_overhead_ppm),
     metric("first_counterfactual_event", "first counterfactual event", Count, Neither, |row| row.first_counterfactual_event),
     metric("fit_bytes", "smallest capacity that serves everything", Bytes, Lower, |row| row.fit_bytes),
+    metric("longest_pause_ns", "longest pause", Nanos, Lower, |row| Some(row.longest_pause_ns)),
     metric("failure_ppm", "failure rate", Share, Lower, |row| ratio(row.failed, row.served + row.failed)),
     metric("footprint_to_bound_ppm", "footprint in lower bounds", Factor, Lower, |row| ratio(row.footprint_bytes, row.lower_bound_bytes)),
     metric("fit_to_bound_ppm", "smallest capacity in lower bounds", Factor, Lower, |row| ratio(row.fit_bytes?, row.lower_bound_bytes)),

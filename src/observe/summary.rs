@@ -61,6 +61,7 @@ pub struct Row {
     pub packed_bytes: Option<u64>,
     pub packed_by: String,
     pub packed_proven: Option<bool>,
+    pub longest_pause_ns: u64,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -212,6 +213,7 @@ impl Summary {
             overhead_at_peak_footprint_ppm: self.overhead.at_most_held_ppm(),
             peak_overhead_ppm: self.overhead.peaks_ppm(),
             first_counterfactual_event: totals.first_instant,
+            longest_pause_ns: tallies.longest_pause_ns,
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }

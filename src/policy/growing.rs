@@ -13,7 +13,8 @@
 //! whole pages of the device, so that regions are one.
 //!
 //! Tie-breaks: best fit over all regions, of equal holes the lowest address. Holes are
-//! joined within a region. Regions do not go back to the driver.
+//! joined within a region. Regions do not go back to the driver by themselves; where
+//! compaction evacuates them they do, but not where growth is contiguous.
 
 use serde::Deserialize;
 
@@ -237,6 +238,16 @@ impl Policy for Growing {
 
     fn learn(&mut self, free: BlockId, space: &Space) {
         self.holes.add(entry(free, space));
+    }
+
+    fn evacuates(&self) -> bool {
+        self.spec.growth != Growth::Contiguous
+    }
+
+    fn release_segment(&mut self, all: BlockId, space: &mut Space) {
+        self.forget(all, space);
+        self.reserved_bytes -= space.bytes(all);
+        space.unmap(all);
     }
 }
 
