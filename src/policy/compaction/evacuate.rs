@@ -118,3 +118,58 @@ fn plan(segment: SegmentId, space: &Space, budget: &Budget) -> Option<Vec<Planne
     }
     Some(plan)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::hand::{Hand, play};
+
+    /// Two regions, 0..1024 with 256 bytes in use and 1024..3072 with 1024, and then `program`.
+    fn two_regions(limit: &str, program: &str) -> Hand {
+        let over = "growing:growth=exact,initial=0";
+        play(
+            &format!("compaction:over=\"{over}\",threshold=1,mover=evacuate,marks=true{limit}"),
+            8192,
+            &format!("A a 1024 ; A b 2048 ; F a ; A c 256 ; F b ; A d 1024 ; {program}"),
+        )
+    }
+
+    fn reserved_bytes(hand: &Hand) -> u64 {
+        hand.replay.space().counters().reserved_bytes
+    }
+
+    #[test]
+    fn the_emptiest_region_is_emptied_and_goes_back() {
+        // c goes from 0 to 2048, behind d. The region that is left begins at 1024: e lies
+        // at 2304.
+        let hand = two_regions("", "compact ; A e 768");
+        assert_eq!(hand.told[3..], ["0", "ok", "1024", "moved 1", "1280"]);
+        assert_eq!(reserved_bytes(&hand), 2048);
+    }
+
+    #[test]
+    fn a_region_that_cannot_be_emptied_is_left_alone() {
+        let hand = two_regions("", "pin c ; compact");
+        assert_eq!(hand.told[7], "moved 0");
+        // c and e together find room behind d, f does not.
+        let hand = two_regions("", "A e 256 ; A f 512 ; A g 512 ; compact");
+        assert_eq!(hand.told[6..], ["256", "512", "2048", "moved 0"]);
+        assert_eq!(reserved_bytes(&hand), 3072);
+    }
+
+    #[test]
+    fn a_region_is_emptied_over_several_steps() {
+        let hand = two_regions(",step_moves=1", "A e 256 ; mark");
+        assert_eq!(reserved_bytes(&hand), 3072);
+        let hand = two_regions(",step_moves=1", "A e 256 ; mark ; mark");
+        assert_eq!(reserved_bytes(&hand), 2048);
+        let counters = hand.replay.space().counters();
+        assert_eq!((counters.moves, counters.moved_bytes), (2, 512));
+    }
+
+    #[test]
+    fn an_empty_region_goes_back_without_a_move() {
+        let hand = two_regions(",step_moves=0", "F c ; mark");
+        let counters = hand.replay.space().counters();
+        assert_eq!((counters.reserved_bytes, counters.moves), (2048, 0));
+    }
+}

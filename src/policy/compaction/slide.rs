@@ -113,3 +113,48 @@ pub(super) fn room_without_pins(space: &Space) -> u64 {
     }
     largest_bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::after_comb;
+    use crate::policy::hand::play;
+
+    #[test]
+    fn a_step_after_each_request_moves_one_block() {
+        // x lies at 1024..1536; c slides from 2048 to 1536 and leaves 2560..4096. After y
+        // the lowest hole is at 5120: g slides there from 6144.
+        let program = "A x 512 ; A y 1536 ; A z 2048";
+        let told = after_comb(
+            "compaction:over=first-fit,threshold=1,on_failure=false,requests=1,step_moves=1",
+            program,
+        );
+        assert_eq!(told, ["1024", "2560", "6144"]);
+        let told = after_comb(
+            "compaction:over=first-fit,threshold=1,on_failure=false",
+            program,
+        );
+        assert_eq!(told, ["1024", "OOM", "OOM"]);
+    }
+
+    #[test]
+    fn a_mark_makes_a_step_of_so_many_bytes() {
+        // c slides to 1024 and e to 2048; g would be the third. It is the second step's.
+        let told = after_comb(
+            "compaction:over=first-fit,threshold=1,marks=true,step_bytes=3000",
+            "mark ; A x 3072 ; F x ; mark ; A y 4096",
+        );
+        assert_eq!(told, ["ok", "3072", "ok", "ok", "4096"]);
+    }
+
+    #[test]
+    fn a_block_above_the_bytes_of_a_step_stays_and_later_ones_slide_behind_it() {
+        // b has 2048 bytes and stays behind the hole at 0; d slides from 3072 to 2560.
+        let told = play(
+            "compaction:over=first-fit,threshold=1,on_failure=false,marks=true,step_bytes=1024",
+            4096,
+            "A a 512 ; A b 2048 ; A c 512 ; A d 512 ; F a ; F c ; mark ; A x 1024 ; A y 512",
+        )
+        .told;
+        assert_eq!(told[7..], ["3072", "0"]);
+    }
+}

@@ -68,3 +68,57 @@ fn place_in(hole: BlockId, block: BlockId, space: &Space) -> Option<u64> {
     let (from, end) = (space.base(hole), space.end(hole));
     start_in(from, end, space.bytes(block), space.align(block))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::after_comb;
+    use crate::policy::hand::play;
+
+    #[test]
+    fn the_highest_blocks_fill_the_lowest_holes() {
+        // g goes from 6144 to 1024 and e from 4096 to 3072: two moves where sliding needs
+        // three. The hole that g's free leaves shows where it lies.
+        let told = after_comb(
+            "compaction:over=first-fit,threshold=1,mover=two-finger",
+            "compact ; A x 4096 ; F g ; A y 1024",
+        );
+        assert_eq!(told, ["moved 2", "4096", "ok", "1024"]);
+    }
+
+    #[test]
+    fn a_pinned_block_stays() {
+        // e goes to 1024 instead; below c no hole is left.
+        let told = after_comb(
+            "compaction:over=first-fit,threshold=1,mover=two-finger",
+            "pin g ; compact ; A x 3072",
+        );
+        assert_eq!(told, ["ok", "moved 1", "3072"]);
+    }
+
+    #[test]
+    fn a_block_that_no_hole_holds_is_passed_over() {
+        // c has 2048 bytes: below it d goes to b's place, and then to a's.
+        let told = play(
+            "compaction:over=first-fit,threshold=1,mover=two-finger",
+            4096,
+            "A a 1024 ; A b 512 ; A c 2048 ; A d 512 ; F b ; compact ; F a ; compact ; A e 1024",
+        )
+        .told;
+        assert_eq!(told[5..], ["moved 1", "ok", "moved 1", "512"]);
+    }
+
+    #[test]
+    fn padding_in_front_of_an_aligned_block_is_a_hole_for_the_next() {
+        // d goes from 4096 into b's hole 512..3072, to 1024; x goes into its padding, and
+        // c behind it.
+        let told = play(
+            "compaction:over=first-fit,threshold=1,mover=two-finger",
+            8192,
+            "A a 512 ; A b 2560 ; A c 512 ; A x 512 ; A d 512 align=1024 ; F b ; compact ; \
+             A e 512 ; F d ; A f 512 ; F x ; A g 512",
+        )
+        .told;
+        assert_eq!(told[4..8], ["4096", "ok", "moved 3", "2048"]);
+        assert_eq!(told[8..], ["ok", "1024", "ok", "512"]);
+    }
+}
