@@ -6,16 +6,7 @@ use crate::plot::{Axis, Chart, ParetoChart, ParetoPoint, Unit};
 
 /// At the largest capacity of a workload, where the most is served; none for a single policy.
 pub fn of(groups: &Groups<'_>, workload: &str) -> Option<Chart> {
-    let bytes = |capacity: &str| {
-        let all = groups.policies.iter();
-        let rows = all.flat_map(|policy| groups.rows(workload, capacity, policy));
-        rows.map(|row| row.capacity_bytes).max()
-    };
-    let capacity = groups
-        .capacities
-        .iter()
-        .copied()
-        .max_by_key(|capacity| bytes(capacity))?;
+    let capacity = groups.roomiest(workload)?;
     let policies = groups.policies.iter();
     let policies: Vec<(&str, Vec<&Row>)> = policies
         .map(|policy| (*policy, groups.rows(workload, capacity, policy).to_vec()))

@@ -257,13 +257,13 @@ fn a_budget_by_time_moves_what_its_copies_allow() {
     };
     let comb: Vec<Event> = (0..8).map(|slot| alloc(slot, 1024, 0)).collect();
     moved(&comb, 0);
-    // With one hole nothing is due; with the second c slides from 2048 to 1024.
+    // With one hole nothing is due; with the second c slides from 2048 to 1024 and e from
+    // 4096 to 2048. f would be a third: the hole 3072..5120 is below it.
     assert_eq!(moved(&[free(1)], 0), (0, 0));
-    assert_eq!(moved(&[free(3)], 0), (700, 700));
-    // Within the second nothing moves. Then e and g do, for 1400 of 1500 ns; d's hole was
-    // merged with b's, so that neither overlaps itself.
-    assert_eq!(moved(&[free(5)], SECOND_NS - 1), (700, 700));
-    assert_eq!(moved(&[free(7)], SECOND_NS), (2100, 1400));
+    assert_eq!(moved(&[free(3)], 0), (1400, 1400));
+    // Within the second nothing moves, though h's hole is apart. Then g slides to 3072.
+    assert_eq!(moved(&[free(7)], SECOND_NS - 1), (1400, 1400));
+    assert_eq!(moved(&[free(5)], SECOND_NS), (2100, 1400));
     // One hole is left.
     assert_eq!(
         moved(&[Event::Mark { label: 0 }], 9 * SECOND_NS),
