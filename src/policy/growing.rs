@@ -14,7 +14,8 @@
 //!
 //! Tie-breaks: best fit over all regions, of equal holes the lowest address. Holes are
 //! joined within a region. Regions do not go back to the driver by themselves; where
-//! compaction evacuates them they do, but not where growth is contiguous.
+//! compaction evacuates them they do, but not where growth is contiguous; the next region
+//! that doubles is then no larger than the one that went.
 
 use serde::Deserialize;
 
@@ -246,7 +247,10 @@ impl Policy for Growing {
 
     fn release_segment(&mut self, all: BlockId, space: &mut Space) {
         self.forget(all, space);
-        self.reserved_bytes -= space.bytes(all);
+        let bytes = space.bytes(all);
+        self.reserved_bytes -= bytes;
+        // Else every region that comes back would be twice the one that went.
+        self.last_region_bytes = self.last_region_bytes.min(bytes / 2);
         space.unmap(all);
     }
 }
