@@ -80,6 +80,8 @@ pub struct Tallies {
     pub compactions: u64,
     /// Compactions that their interval held back.
     pub held_back: u64,
+    /// The longest that the moves of one compaction took, ns.
+    pub longest_pause_ns: u64,
 }
 
 /// The rules of an allocator. Every call happens during one event of a trace.
@@ -192,6 +194,18 @@ pub trait Policy: Send {
     /// A free block lies where a wrapper left it: take it into the index.
     fn learn(&mut self, free: BlockId, space: &Space) {
         let _ = (free, space);
+    }
+
+    /// Whether a wrapper may move blocks into any hole of any segment, and
+    /// [`release_segment`](Self::release_segment) gives segments back.
+    fn evacuates(&self) -> bool {
+        false
+    }
+
+    /// A wrapper emptied a segment: `all` of it is Free, in the index. Gives it back to
+    /// the driver, unless the policy keeps it.
+    fn release_segment(&mut self, all: BlockId, space: &mut Space) {
+        let _ = (all, space);
     }
 
     /// Rebuilds what was there before a recording began, at its recorded addresses: the

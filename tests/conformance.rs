@@ -35,6 +35,25 @@ fn compaction_at_every_event_conforms_over_every_kind_of_motion() {
         "compaction:over=size-class,threshold=0,interval=0s",
         "compaction:over=growing,threshold=0,interval=0s",
         "compaction:over=uniform,threshold=0,interval=0s",
+        "compaction:over=vma,threshold=0,interval=0s",
+    ];
+    assert_eq!(breaches(specs.into_iter()), "");
+}
+
+#[test]
+fn every_mover_conforms_in_steps_and_at_once() {
+    let specs = [
+        "compaction:mover=slide,over=best-fit,requests=3,step_moves=1",
+        "compaction:mover=slide,over=bump,threshold=0,interval=0s,step_bytes=2048",
+        "compaction:mover=slide,over=vma,marks=true,requests=2,step_moves=2",
+        "compaction:mover=two-finger,over=best-fit,requests=1",
+        "compaction:mover=two-finger,over=tlsf,threshold=0,interval=0s,step_bytes=2048",
+        "compaction:mover=two-finger,over=growing,requests=3,step_moves=1",
+        "compaction:mover=two-finger,over=\"hybrid:small=first-fit\",marks=true,requests=2,step_time=1ns",
+        "compaction:mover=evacuate,over=growing,requests=1",
+        "compaction:mover=evacuate,over=vma,requests=1",
+        "compaction:mover=evacuate,over=vma,requests=3,step_moves=1",
+        "compaction:mover=evacuate,over=\"growing:growth=exact\",threshold=0,interval=0s,step_bytes=2048",
     ];
     assert_eq!(breaches(specs.into_iter()), "");
 }

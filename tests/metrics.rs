@@ -15,7 +15,8 @@ const PROMISED: &str = "trace, policy, capacity_bytes, events, requests, served,
 const ADDED: &str = "compactions_held_back, counterfactual_requests, footprint_bytes, \
     memory_efficiency_ppm, mean_overhead_ppm, overhead_at_peak_requested_ppm, \
     overhead_at_peak_footprint_ppm, peak_overhead_ppm, first_counterfactual_event, fit_bytes, \
-    rounded_peak_bytes, packed_bytes, packed_by, packed_proven, paged_bytes, uses, trace_ns";
+    rounded_peak_bytes, packed_bytes, packed_by, packed_proven, paged_bytes, uses, trace_ns, \
+    longest_pause_ns";
 
 const DOCS: &str = include_str!("../docs/metrics.md");
 

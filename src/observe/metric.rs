@@ -138,6 +138,7 @@ pub const METRICS: &[Metric] = &[
     metric("rounded_peak_bytes", "peak of rounded requests", Bytes, Lower, |row| Some(row.rounded_peak_bytes)),
     metric("packed_bytes", "best packing found", Bytes, Neither, |row| row.packed_bytes),
     metric("trace_ns", "trace time", Nanos, Neither, |row| Some(row.trace_ns)),
+    metric("longest_pause_ns", "longest pause", Nanos, Lower, |row| Some(row.longest_pause_ns)),
     metric("failure_ppm", "failure rate", Share, Lower, |row| ratio(row.failed, row.served + row.failed)),
     metric("footprint_to_bound_ppm", "footprint in lower bounds", Factor, Lower, |row| ratio(row.footprint_bytes, row.lower_bound_bytes)),
     metric("fit_to_bound_ppm", "smallest capacity in lower bounds", Factor, Lower, |row| ratio(row.fit_bytes?, row.lower_bound_bytes)),

@@ -64,6 +64,7 @@ pub struct Row {
     pub paged_bytes: u64,
     pub uses: u64,
     pub trace_ns: u64,
+    pub longest_pause_ns: u64,
 }
 
 /// Peaks and means, kept at every event. Peaks of bytes are the Space's own where it
@@ -226,6 +227,7 @@ impl Summary {
             trace_ns: self
                 .span_ns
                 .map_or(0, |(first, last)| last.saturating_sub(first)),
+            longest_pause_ns: tallies.longest_pause_ns,
             // Bounds are found beside the replay, not in it.
             ..Row::default()
         }

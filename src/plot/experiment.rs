@@ -1,8 +1,9 @@
 //! Which charts the rows of an experiment deserve: several seeds boxes, a baseline paired
-//! differences, several capacities a curve of success, a sweep of two parameters a heat map, many
-//! policies a Pareto chart. The same rows give the same charts, wherever they are read from.
+//! differences, several capacities a curve of success, a sweep of two parameters a heat map, one of
+//! what a policy may move a frontier, many policies a Pareto chart. The same rows give the same charts, wherever they are read from.
 
 mod bands;
+mod frontier;
 mod pareto;
 mod success;
 mod sweep;
@@ -102,6 +103,10 @@ pub fn charts(data: &Data<'_>) -> Vec<Picture> {
         add(
             "fragmentation",
             bands::charts(data.bands, workload, &groups),
+        );
+        add(
+            "frontier",
+            frontier::of(&groups, workload).into_iter().collect(),
         );
         add(
             "pareto",

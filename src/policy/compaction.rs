@@ -1,33 +1,48 @@
 //! Compaction: moves the blocks of another policy together, so that what is free is in
-//! one piece.
+//! one piece, all at once or step by step.
 //!
-//! Source: sliding as in Jones and Lins, Garbage Collection (1996), chapter 5, with
-//! pinned blocks left where they are; the triggers (a shortage; fragmentation above
-//! 30 %, at most every 5 minutes) are those that operators of GPU clusters describe.
+//! Source: Jones, Hosking and Moss, "The Garbage Collection Handbook" (2012), chapter 3,
+//! with pinned blocks left where they are; each mover names its own in its file. Steps
+//! with limits on blocks and bytes are what the defragmentation of D3D12MA and VMA has.
+//! The triggers by a shortage and by fragmentation above 30 %, at most every 5 minutes,
+//! are those that operators of GPU clusters describe.
 //!
-//! When: on a shortage, where the free bytes together would do; at an event that leaves
-//! external fragmentation above `threshold`, but not within `interval` of trace time
-//! after the last compaction of any kind; and whenever the trace asks. A passing of the
-//! threshold that meets the interval is counted once as held back, and the compaction
-//! runs at the first event after the interval if it is still due. `threshold = 1` never
-//! passes, and `on_failure = false` leaves shortages alone.
+//! How: by `mover`: [`slide`] closes holes from below, [`two_finger`] fills them from
+//! above, [`evacuate`] empties segments, which go back to the driver. Where blocks have
+//! fixed sizes the policy exchanges them ([`Policy::gather`]), all at once.
+//! A policy that orders streams waits for the device first.
 //!
-//! How: where the policy lets blocks slide, used blocks go down in address order, each
-//! to the lowest multiple of its alignment behind the one before; padding stays a hole.
-//! Pinned blocks and those with a free outstanding stay, and later blocks slide behind
-//! them. Where blocks have fixed sizes the policy exchanges them ([`Policy::gather`]).
-//! A policy that orders streams waits for the device first. Every segment is compacted
-//! by itself.
+//! When everything is moved: on a shortage, where the free bytes together would do, unless
+//! `on_failure = false`; and whenever the trace asks.
+//!
+//! When a step is made, which moves no more than `step_moves` blocks, `step_bytes` bytes
+//! and `step_time` of simulated copies: after every `requests` requests, at every mark
+//! of the trace where `marks`, and at an event that leaves external fragmentation above
+//! `threshold`, but not within `interval` of trace time after the last step or compaction
+//! of any kind. A passing of the threshold that meets the interval is counted once as held back,
+//! and the step is made at the first event after the interval if it is still due.
+//! `threshold = 1` never passes; `threshold = 0` with an interval is a budget by time.
+//! Without limits a step moves everything.
+//!
+//! Tie-breaks: a block that is more than a whole step may move stays, as if it were
+//! pinned. At the first that is more than what is left the step ends. Segments are taken
+//! in the order of their handles; within one, the movers say which block is next.
 
+mod budget;
+mod evacuate;
+mod relocate;
+mod slide;
 #[cfg(test)]
 mod tests;
+mod two_finger;
 
 use serde::{Deserialize, Deserializer};
 
 use super::{Compacted, Motion, Policy, PolicyError, Tallies};
-use crate::space::{BlockId, Cause, OutOfMemory, Request, SegmentId, Space, State};
+use crate::space::{BlockId, Cause, OutOfMemory, Request, SegmentId, Space};
 use crate::trace::{PoolId, PoolStep, StreamId};
-use crate::units::{round_up, serde_nanos};
+use crate::units::{serde_bytes, serde_nanos};
+use budget::{Amount, Budget};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -44,6 +59,32 @@ pub struct Spec {
     pub interval_ns: u64,
     /// Whether a shortage compacts.
     pub on_failure: bool,
+    /// How blocks are moved.
+    pub mover: Mover,
+    /// A step after every so many requests; 0 is never.
+    pub requests: u64,
+    /// Whether every mark of the trace makes a step.
+    pub marks: bool,
+    /// Blocks that a step moves at most.
+    pub step_moves: u64,
+    /// Bytes that a step moves at most.
+    #[serde(with = "serde_bytes")]
+    pub step_bytes: u64,
+    /// Simulated time that a step's moves take at most, ns.
+    #[serde(rename = "step_time", with = "serde_nanos")]
+    pub step_time_ns: u64,
+}
+
+/// How blocks are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mover {
+    /// Each down over the hole below it.
+    Slide,
+    /// The highest into the lowest hole that holds it.
+    TwoFinger,
+    /// Those of the emptiest segment into holes of the others.
+    Evacuate,
 }
 
 impl Default for Spec {
@@ -53,7 +94,48 @@ impl Default for Spec {
             threshold_ppm: 300_000,
             interval_ns: 300_000_000_000,
             on_failure: true,
+            mover: Mover::Slide,
+            requests: 0,
+            marks: false,
+            step_moves: u64::MAX,
+            step_bytes: u64::MAX,
+            step_time_ns: u64::MAX,
         }
+    }
+}
+
+impl Spec {
+    /// The most that a step moves.
+    fn step(&self) -> Amount {
+        Amount {
+            moves: self.step_moves,
+            bytes: self.step_bytes,
+            time_ns: self.step_time_ns,
+        }
+    }
+
+    /// What `inner` does not let this compaction do, and the way out.
+    fn refused_by(&self, inner: &dyn Policy) -> Option<String> {
+        let over = &self.over;
+        if inner.motion() == Motion::Fixed {
+            return Some(format!(
+                "over = '{over}': the blocks of this policy must stay where they are; \
+                 name one such as best-fit or buddy"
+            ));
+        }
+        let stepwise = self.mover != Mover::Slide || self.step() != Amount::ALL;
+        if inner.motion() == Motion::Exchange && stepwise {
+            return Some(format!(
+                "over = '{over}': this policy exchanges blocks of one size, all at once; \
+                 leave mover and the limits of a step out, or name one such as best-fit"
+            ));
+        }
+        (self.mover == Mover::Evacuate && !inner.evacuates()).then(|| {
+            format!(
+                "over = '{over}': this policy gives no segment back; evacuation needs one \
+                 that does, such as growing or vma"
+            )
+        })
     }
 }
 
@@ -76,20 +158,17 @@ pub struct Compaction {
     last_ns: Option<u64>,
     /// The interval holds a compaction back that is due.
     holding: bool,
+    /// Requests since the last step by their number.
+    requests: u64,
 }
 
 impl Compaction {
     /// Compaction over `inner`.
     ///
     /// # Errors
-    /// A policy whose blocks must stay where they are.
+    /// A policy whose blocks must stay where they are, or cannot be moved in this way.
     pub fn new(spec: Spec, inner: Box<dyn Policy>) -> Result<Self, PolicyError> {
-        if inner.motion() == Motion::Fixed {
-            let what = format!(
-                "over = '{}': the blocks of this policy must stay where they are; \
-                 name one such as best-fit or buddy",
-                spec.over
-            );
+        if let Some(what) = spec.refused_by(&*inner) {
             return Err(PolicyError::new("compaction", what));
         }
         Ok(Compaction {
@@ -98,26 +177,56 @@ impl Compaction {
             tallies: Tallies::default(),
             last_ns: None,
             holding: false,
+            requests: 0,
         })
     }
 
-    fn run(&mut self, space: &mut Space) -> Compacted {
+    /// Moves as much as `most`.
+    fn run(&mut self, most: Amount, space: &mut Space) -> Compacted {
         if space.ordered() {
             space.synchronise();
             self.inner.ordered(space);
         }
+        let before_ns = space.counters().pause_ns;
         self.tallies.compactions += 1;
         self.last_ns = Some(space.now_ns());
         self.holding = false;
-        if self.inner.motion() == Motion::Exchange {
-            return self.inner.gather(space);
-        }
-        let segments: Vec<SegmentId> = space.segments().collect();
-        let mut done = Compacted::default();
-        for segment in segments {
-            slide_down(&mut *self.inner, segment, space, &mut done);
-        }
+        let done = self.move_blocks(most, space);
+        let pause_ns = space.counters().pause_ns - before_ns;
+        self.tallies.longest_pause_ns = self.tallies.longest_pause_ns.max(pause_ns);
         done
+    }
+
+    fn move_blocks(&mut self, most: Amount, space: &mut Space) -> Compacted {
+        let inner = &mut *self.inner;
+        if inner.motion() == Motion::Exchange {
+            return inner.gather(space);
+        }
+        let mut budget = Budget::new(most);
+        let segments: Vec<SegmentId> = space.segments().collect();
+        match self.spec.mover {
+            Mover::Evacuate => evacuate::evacuate(inner, space, &mut budget),
+            Mover::Slide => {
+                for segment in segments {
+                    slide::slide_down(inner, segment, space, &mut budget);
+                }
+            }
+            Mover::TwoFinger => {
+                for segment in segments {
+                    two_finger::fill_from_above(inner, segment, space, &mut budget);
+                }
+            }
+        }
+        budget.done
+    }
+
+    /// A request was answered: a step where their number says so.
+    fn count(&mut self, space: &mut Space) {
+        self.requests += 1;
+        if self.requests == self.spec.requests {
+            self.requests = 0;
+            self.run(self.spec.step(), space);
+        }
     }
 
     /// Compacts where the threshold is passed and the interval is over.
@@ -136,7 +245,7 @@ impl Compaction {
             .last_ns
             .map(|last_ns| space.now_ns().saturating_sub(last_ns));
         if since.is_none_or(|since| since >= self.spec.interval_ns) {
-            self.run(space);
+            self.run(self.spec.step(), space);
         } else if !self.holding {
             self.holding = true;
             self.tallies.held_back += 1;
@@ -151,16 +260,19 @@ impl Compaction {
         space: &mut Space,
     ) -> Result<BlockId, OutOfMemory> {
         let counters = space.counters();
-        let free_bytes = counters.free_bytes + counters.retired_bytes;
+        let mut free_bytes = counters.free_bytes + counters.retired_bytes;
+        if self.spec.mover == Mover::Evacuate {
+            free_bytes += space.room_bytes();
+        }
         let hopeless = shortage.cause == Cause::Overflow || free_bytes < shortage.wanted_bytes;
         if !self.spec.on_failure || hopeless {
             return Err(shortage);
         }
-        self.run(space);
+        self.run(Amount::ALL, space);
+        let slides = self.inner.motion() == Motion::Slide && self.spec.mover == Mover::Slide;
         self.inner.alloc(request, space).map_err(|shortage| {
-            let slides = self.inner.motion() == Motion::Slide;
             let pins = space.walk().any(|block| space.pinned(block));
-            if pins && (!slides || room_without_pins(space) >= shortage.wanted_bytes) {
+            if pins && (!slides || slide::room_without_pins(space) >= shortage.wanted_bytes) {
                 OutOfMemory {
                     cause: Cause::Pinned,
                     ..shortage
@@ -170,99 +282,6 @@ impl Compaction {
             }
         })
     }
-}
-
-/// Slides the used blocks of a segment down over its holes.
-fn slide_down(
-    policy: &mut dyn Policy,
-    segment: SegmentId,
-    space: &mut Space,
-    done: &mut Compacted,
-) {
-    let mut hole: Option<BlockId> = None;
-    let mut at = Some(space.first(segment));
-    while let Some(block) = at {
-        match space.state(block) {
-            State::Free | State::Retired => {
-                if space.state(block) == State::Free {
-                    policy.forget(block, space);
-                } else {
-                    space.reclaim(block);
-                }
-                match hole {
-                    Some(below) => space.merge(below, block),
-                    None => hole = Some(block),
-                }
-                at = space.next(hole.unwrap_or(block));
-                continue;
-            }
-            State::Used if !space.pinned(block) => {
-                hole = hole.and_then(|hole| slide_over(policy, hole, block, space, done));
-                if let Some(hole) = hole {
-                    at = space.next(hole);
-                    continue;
-                }
-            }
-            _ => {
-                if let Some(hole) = hole.take() {
-                    policy.learn(hole, space);
-                }
-            }
-        }
-        at = space.next(block);
-    }
-    if let Some(hole) = hole {
-        policy.learn(hole, space);
-    }
-}
-
-/// Slides one block over the hole below it; the hole above it afterwards, or `None`
-/// where its alignment keeps the block in place.
-fn slide_over(
-    policy: &mut dyn Policy,
-    hole: BlockId,
-    block: BlockId,
-    space: &mut Space,
-    done: &mut Compacted,
-) -> Option<BlockId> {
-    let padding_bytes = space.base(hole).next_multiple_of(space.align(block)) - space.base(hole);
-    if padding_bytes >= space.bytes(hole) {
-        policy.learn(hole, space);
-        return None;
-    }
-    let mut over = hole;
-    if padding_bytes > 0 {
-        over = space.split(hole, padding_bytes);
-        policy.learn(hole, space);
-    }
-    space.slide(over, block);
-    done.moves += 1;
-    done.moved_bytes += space.bytes(block);
-    Some(over)
-}
-
-/// The largest hole that sliding would have left, had no block been pinned, in bytes.
-fn room_without_pins(space: &Space) -> u64 {
-    let mut largest_bytes = 0;
-    for segment in space.segments() {
-        let mut cursor = space.segment_base(segment);
-        for block in space.blocks(segment) {
-            match space.state(block) {
-                State::Free | State::Retired => {}
-                State::Used => {
-                    let start = round_up(cursor, space.align(block)).unwrap_or(u64::MAX);
-                    cursor = start.min(space.base(block)) + space.bytes(block);
-                }
-                State::Pending | State::Unmapped | State::Lent => {
-                    largest_bytes = largest_bytes.max(space.base(block) - cursor);
-                    cursor = space.end(block);
-                }
-            }
-        }
-        let end = space.segment_base(segment) + space.segment_bytes(segment);
-        largest_bytes = largest_bytes.max(end - cursor);
-    }
-    largest_bytes
 }
 
 impl Policy for Compaction {
@@ -284,6 +303,7 @@ impl Policy for Compaction {
             answer = self.retry(request, shortage, space);
         }
         self.watch(space);
+        self.count(space);
         answer
     }
 
@@ -323,6 +343,9 @@ impl Policy for Compaction {
 
     fn mark(&mut self, label: u32, space: &mut Space) {
         self.inner.mark(label, space);
+        if self.spec.marks {
+            self.run(self.spec.step(), space);
+        }
     }
 
     fn pool(&mut self, step: PoolStep, pool: PoolId, stream: StreamId, space: &mut Space) {
@@ -334,7 +357,7 @@ impl Policy for Compaction {
     }
 
     fn compact(&mut self, space: &mut Space) -> Option<Compacted> {
-        Some(self.run(space))
+        Some(self.run(Amount::ALL, space))
     }
 
     fn tallies(&self) -> Tallies {

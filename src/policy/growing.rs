@@ -13,7 +13,9 @@
 //! whole pages of the device, so that regions are one.
 //!
 //! Tie-breaks: best fit over all regions, of equal holes the lowest address. Holes are
-//! joined within a region. Regions do not go back to the driver.
+//! joined within a region. Regions do not go back to the driver by themselves; where
+//! compaction evacuates them they do, but not where growth is contiguous; the next region
+//! that doubles is then no larger than the one that went.
 
 use serde::Deserialize;
 
@@ -237,6 +239,19 @@ impl Policy for Growing {
 
     fn learn(&mut self, free: BlockId, space: &Space) {
         self.holes.add(entry(free, space));
+    }
+
+    fn evacuates(&self) -> bool {
+        self.spec.growth != Growth::Contiguous
+    }
+
+    fn release_segment(&mut self, all: BlockId, space: &mut Space) {
+        self.forget(all, space);
+        let bytes = space.bytes(all);
+        self.reserved_bytes -= bytes;
+        // Else every region that comes back would be twice the one that went.
+        self.last_region_bytes = self.last_region_bytes.min(bytes / 2);
+        space.unmap(all);
     }
 }
 

@@ -303,6 +303,7 @@ impl Policy for Hybrid {
         Tallies {
             compactions: small.compactions + large.compactions,
             held_back: small.held_back + large.held_back,
+            longest_pause_ns: small.longest_pause_ns.max(large.longest_pause_ns),
         }
     }
 }

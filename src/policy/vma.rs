@@ -13,15 +13,15 @@
 //!
 //! Tie-breaks: blocks are tried in the order of their list, which is kept nearly sorted by
 //! free bytes: after each request and each free the first pair out of order swaps.
-//! Inside a block see [`lists`].
+//! Inside a block see [`lists`]. A block that compaction emptied goes back like any other:
+//! one is kept.
 
 mod lists;
 
 use serde::Deserialize;
 
-use super::Policy;
-use super::cut::{cut_front, padded_bytes};
-use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space};
+use super::{Motion, Policy};
+use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{GIB, MIB, round_up, serde_align, serde_bytes};
 use lists::{Links, MemoryBlock};
@@ -81,12 +81,16 @@ impl Vma {
         }
     }
 
-    /// Device memory of its own for one request.
+    /// Device memory of its own for one request. In Vulkan its start has every alignment;
+    /// where the address here has not, padding in front is waste.
     fn dedicated(&mut self, bytes: u64, align: u64, space: &mut Space) -> Option<BlockId> {
-        let padded_bytes = padded_bytes(bytes, align, space.device().page_bytes)?;
-        let all = space.map(padded_bytes).ok()?;
-        self.reserved_bytes += padded_bytes;
-        Some(cut_front(all, align, space).1)
+        let mut block = space.map(bytes).ok()?;
+        if !space.base(block).is_multiple_of(align) {
+            space.unmap(block);
+            block = map_aligned(bytes.checked_add(align)?, align, space)?;
+        }
+        self.reserved_bytes += space.segment_bytes(space.segment(block));
+        Some(block)
     }
 
     /// A place in a block that there is, or in a new one.
@@ -179,6 +183,18 @@ impl Vma {
     }
 }
 
+/// Maps `bytes`, of which the part in front of the first multiple of `align` is set aside.
+fn map_aligned(bytes: u64, align: u64, space: &mut Space) -> Option<BlockId> {
+    let block = space.map(bytes).ok()?;
+    let skip = space.base(block).next_multiple_of(align) - space.base(block);
+    if skip == 0 {
+        return Some(block);
+    }
+    let aligned = space.split(block, skip);
+    space.forgo(block);
+    Some(aligned)
+}
+
 impl Policy for Vma {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let heap_bytes = space.capacity_bytes();
@@ -195,11 +211,11 @@ impl Policy for Vma {
             .ok_or(OutOfMemory::overflow(request.bytes))?;
         let align = request.align.max(self.spec.alignment);
         let found = if bytes > self.preferred_bytes / 2 {
-            self.dedicated(bytes, align, space)
+            self.dedicated(bytes, request.align, space)
                 .or_else(|| self.pooled(bytes, align, space))
         } else {
             self.pooled(bytes, align, space)
-                .or_else(|| self.dedicated(bytes, align, space))
+                .or_else(|| self.dedicated(bytes, request.align, space))
         };
         let block = found.ok_or(OutOfMemory::no_fit(bytes))?;
         space.place(block, request);
@@ -208,13 +224,16 @@ impl Policy for Vma {
 
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
         let Some(at) = self.place_of(space.segment(block)) else {
+            self.reserved_bytes -= space.segment_bytes(space.segment(block));
             space.release(block, stream);
-            let whole = space.free_prev(block).unwrap_or(block);
-            if whole != block {
-                space.merge(whole, block);
+            let Some(padding) = space.prev(block) else {
+                return space.unmap(block);
+            };
+            if space.state(padding) == State::Retired {
+                space.reclaim(padding);
             }
-            self.reserved_bytes -= space.bytes(whole);
-            space.unmap(whole);
+            space.merge(padding, block);
+            space.unmap(padding);
             return;
         };
         let had_empty = self.blocks.iter().any(MemoryBlock::is_empty);
@@ -227,17 +246,44 @@ impl Policy for Vma {
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
         let largest = |block: &MemoryBlock| block.largest_bytes(&self.links, space);
         let pooled_bytes = self.blocks.iter().map(largest).max().unwrap_or(0);
-        let padding = self
-            .spec
-            .alignment
-            .saturating_sub(space.device().page_bytes);
-        let alone_bytes = space.room_bytes().saturating_sub(padding);
-        let largest_bytes = pooled_bytes.max(alone_bytes);
+        let largest_bytes = pooled_bytes.max(space.room_bytes());
         largest_bytes - largest_bytes % self.spec.alignment
     }
 
     fn rounded_bytes(&self, request: &Request) -> Option<u64> {
         round_up(request.bytes, self.spec.alignment)
+    }
+
+    fn motion(&self) -> Motion {
+        Motion::Slide
+    }
+
+    /// Padding of one request's own memory is in no list.
+    fn forget(&mut self, free: BlockId, space: &Space) {
+        if let Some(at) = self.place_of(space.segment(free)) {
+            self.blocks[at].forget(free, &mut self.links, space);
+        }
+    }
+
+    fn learn(&mut self, free: BlockId, space: &Space) {
+        if let Some(at) = self.place_of(space.segment(free)) {
+            self.blocks[at].learn(free, &mut self.links, space);
+        }
+    }
+
+    fn evacuates(&self) -> bool {
+        true
+    }
+
+    fn release_segment(&mut self, all: BlockId, space: &mut Space) {
+        let empty = self.blocks.iter().filter(|block| block.is_empty());
+        if empty.count() > 1 {
+            let at = self.place_of(space.segment(all));
+            self.give_back(
+                at.expect("memory of one request's own is never empty"),
+                space,
+            );
+        }
     }
 }
 

@@ -7,20 +7,9 @@ use crate::plot::{Axis, Chart, ParetoChart, ParetoPoint, Unit};
 /// From so many workloads on, one chart shows the policies over all of them.
 const MANY: usize = 3;
 
-/// The largest capacity of a workload, where the most is served.
-fn largest<'a>(groups: &Groups<'a>, workload: &str) -> Option<&'a str> {
-    let bytes = |capacity: &str| {
-        let all = groups.policies.iter();
-        let rows = all.flat_map(|policy| groups.rows(workload, capacity, policy));
-        rows.map(|row| row.capacity_bytes).max()
-    };
-    let capacities = groups.capacities.iter().copied();
-    capacities.max_by_key(|capacity| bytes(capacity))
-}
-
-/// At the largest capacity of a workload; none for a single policy.
+/// At the largest capacity of a workload, where the most is served; none for a single policy.
 pub fn of(groups: &Groups<'_>, workload: &str) -> Option<Chart> {
-    let capacity = largest(groups, workload)?;
+    let capacity = groups.roomiest(workload)?;
     let policies = groups.policies.iter();
     let policies: Vec<(&str, Vec<&Row>)> = policies
         .map(|policy| (*policy, groups.rows(workload, capacity, policy).to_vec()))
@@ -72,7 +61,7 @@ pub fn frontier(groups: &Groups<'_>) -> Option<Chart> {
     let rows = |policy: &str| -> Option<Vec<&Row>> {
         let mut all = Vec::new();
         for workload in workloads {
-            let capacity = largest(groups, workload)?;
+            let capacity = groups.roomiest(workload)?;
             let rows = groups.rows(workload, capacity, policy);
             all.extend_from_slice(rows);
             if rows.is_empty() {

@@ -5,9 +5,9 @@ use crate::observe::metric::Metric;
 use crate::plot::{Axis, Chart, HeatMap};
 
 /// A policy's label in parts. PyTorch's options are written with a colon.
-struct Label<'a> {
-    whole: &'a str,
-    head: &'a str,
+pub(super) struct Label<'a> {
+    pub(super) whole: &'a str,
+    pub(super) head: &'a str,
     options: Vec<(&'a str, &'a str)>,
 }
 
@@ -38,6 +38,29 @@ impl<'a> Label<'a> {
     }
 }
 
+/// Policies of one head and the same keys, in their order.
+pub(super) fn families<'a>(policies: &[&'a str]) -> Vec<Vec<Label<'a>>> {
+    let mut families: Vec<Vec<Label<'a>>> = Vec::new();
+    for label in policies.iter().filter_map(|policy| Label::of(policy)) {
+        let same = |family: &&mut Vec<Label<'_>>| {
+            (family[0].head, family[0].keys()) == (label.head, label.keys())
+        };
+        match families.iter_mut().find(same) {
+            Some(family) => family.push(label),
+            None => families.push(vec![label]),
+        }
+    }
+    families
+}
+
+/// The keys of a family whose values are not all the same, in the order of its first label.
+pub(super) fn varying<'a>(family: &[Label<'a>]) -> Vec<&'a str> {
+    let first = &family[0];
+    let keys = first.options.iter().map(|option| option.0);
+    keys.filter(|key| family.iter().any(|it| it.value(key) != first.value(key)))
+        .collect()
+}
+
 /// Policies of one head and the same keys, two of which vary.
 struct Sweep<'a> {
     labels: Vec<Label<'a>>,
@@ -48,28 +71,12 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     /// All sweeps among the policies, in their order.
     fn among(policies: &[&'a str]) -> Vec<Self> {
-        let mut families: Vec<Vec<Label<'a>>> = Vec::new();
-        for label in policies.iter().filter_map(|policy| Label::of(policy)) {
-            let same = |family: &&mut Vec<Label<'_>>| {
-                (family[0].head, family[0].keys()) == (label.head, label.keys())
-            };
-            match families.iter_mut().find(same) {
-                Some(family) => family.push(label),
-                None => families.push(vec![label]),
-            }
-        }
-        families.into_iter().filter_map(Sweep::of).collect()
+        let families = families(policies).into_iter();
+        families.filter_map(Sweep::of).collect()
     }
 
     fn of(labels: Vec<Label<'a>>) -> Option<Self> {
-        let varies = |key: &&str| {
-            labels
-                .iter()
-                .any(|it| it.value(key) != labels[0].value(key))
-        };
-        let keys: Vec<&str> = labels[0].options.iter().map(|option| option.0).collect();
-        let keys: Vec<&str> = keys.into_iter().filter(varies).collect();
-        let keys = <[&str; 2]>::try_from(keys).ok()?;
+        let keys = <[&str; 2]>::try_from(varying(&labels)).ok()?;
         Some(Sweep { labels, keys })
     }
 

@@ -57,6 +57,17 @@ impl<'a> Groups<'a> {
         rows().map_or(&[], Vec::as_slice)
     }
 
+    /// The largest of the capacities, as it was asked for.
+    pub fn roomiest(&self, workload: &str) -> Option<&'a str> {
+        let bytes = |capacity: &str| {
+            let all = self.policies.iter();
+            let rows = all.flat_map(|policy| self.rows(workload, capacity, policy));
+            rows.map(|row| row.capacity_bytes).max()
+        };
+        let capacities = self.capacities.iter().copied();
+        capacities.max_by_key(|capacity| bytes(capacity))
+    }
+
     /// The most seeds that a group of the workload has.
     pub fn seeds(&self, workload: &str) -> usize {
         let workload = place(&self.workloads, workload);

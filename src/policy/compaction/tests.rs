@@ -10,7 +10,7 @@ const COMB: &str = "A a 1024 ; A b 1024 ; A c 1024 ; A d 1024 ; A e 1024 ; A f 1
                     A h 1024 ; F b ; F d ; F f ; F h";
 
 /// The words told after the comb.
-fn after_comb(policy: &str, program: &str) -> Vec<String> {
+pub(super) fn after_comb(policy: &str, program: &str) -> Vec<String> {
     let mut told = play(policy, 8192, &format!("{COMB} ; {program}")).told;
     told.split_off(12)
 }
@@ -123,6 +123,23 @@ fn a_policy_whose_blocks_stay_cannot_be_compacted() {
     assert!(error.to_string().contains("from 0 to 1"), "{error}");
 }
 
+#[test]
+fn what_a_policy_does_not_let_a_mover_do_is_told() {
+    for (spec, told) in [
+        ("over=buddy,mover=two-finger", "all at once"),
+        ("over=buddy,step_moves=10", "all at once"),
+        ("over=best-fit,mover=evacuate", "such as growing or vma"),
+        (
+            "over=\"growing:growth=contiguous\",mover=evacuate",
+            "gives no segment back",
+        ),
+    ] {
+        let error = Registry::default().find(&format!("compaction:{spec}"));
+        let error = error.err().expect("it cannot be done");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
 fn alloc(slot: Slot, bytes: u64, align_log2: u8) -> Event {
     Event::Alloc {
         slot,
@@ -182,8 +199,8 @@ fn over_months_the_interval_holds_compactions_back() {
     assert!(none.compactions > five_minutes.compactions, "{none:?}");
 }
 
-#[test]
-fn moves_are_charged_and_requests_of_the_pause_counted() {
+/// A card on which a copy of 1024 bytes takes 700 ns.
+fn copying() -> SpaceConfig {
     let mut device = Device::bare(8192);
     device.copy = toml::from_str::<std::collections::HashMap<String, _>>("copy = [[1024, 700]]")
         .expect("a curve")
@@ -191,12 +208,17 @@ fn moves_are_charged_and_requests_of_the_pause_counted() {
         .expect("a curve");
     let mut config = SpaceConfig::bare(8192);
     config.device = std::sync::Arc::new(device);
+    config
+}
+
+#[test]
+fn moves_are_charged_and_requests_of_the_pause_counted() {
     let registry = Registry::default();
     let chosen = registry
         .find("compaction:over=first-fit,threshold=1")
         .expect("a policy");
     let policy = registry.build(&chosen).expect("a policy");
-    let mut replay = Replay::new(policy, config).expect("it starts");
+    let mut replay = Replay::new(policy, copying()).expect("it starts");
     let free = Event::Free {
         slot: 0,
         stream: 0,
@@ -215,4 +237,36 @@ fn moves_are_charged_and_requests_of_the_pause_counted() {
     // 1024 bytes move by 512: two copies through a staging buffer.
     assert_eq!((counters.moves, counters.pause_ns), (1, 2 * 700));
     assert_eq!(replay.totals().delayed_requests, 1);
+}
+
+#[test]
+fn a_budget_by_time_moves_what_its_copies_allow() {
+    let registry = Registry::default();
+    let spec = "compaction:over=first-fit,threshold=0,interval=1s,step_time=1500ns";
+    let policy = registry.build(&registry.find(spec).expect("a policy"));
+    let mut replay = Replay::new(policy.expect("a policy"), copying()).expect("it starts");
+    let free = |slot| Event::Free {
+        slot,
+        stream: 0,
+        deferred: false,
+    };
+    let mut moved = |program: &[Event], now_ns: u64| {
+        replay.feed(program, &vec![now_ns; program.len()], &mut ());
+        let tallies = replay.policy().tallies();
+        (replay.space().counters().pause_ns, tallies.longest_pause_ns)
+    };
+    let comb: Vec<Event> = (0..8).map(|slot| alloc(slot, 1024, 0)).collect();
+    moved(&comb, 0);
+    // With one hole nothing is due; with the second c slides from 2048 to 1024 and e from
+    // 4096 to 2048. f would be a third: the hole 3072..5120 is below it.
+    assert_eq!(moved(&[free(1)], 0), (0, 0));
+    assert_eq!(moved(&[free(3)], 0), (1400, 1400));
+    // Within the second nothing moves, though h's hole is apart. Then g slides to 3072.
+    assert_eq!(moved(&[free(7)], SECOND_NS - 1), (1400, 1400));
+    assert_eq!(moved(&[free(5)], SECOND_NS), (2100, 1400));
+    // One hole is left.
+    assert_eq!(
+        moved(&[Event::Mark { label: 0 }], 9 * SECOND_NS),
+        (2100, 1400)
+    );
 }

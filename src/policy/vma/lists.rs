@@ -238,6 +238,26 @@ impl MemoryBlock {
         }
     }
 
+    /// A wrapper is about to change a hole: it leaves the lists.
+    pub fn forget(&mut self, hole: BlockId, links: &mut Links, space: &Space) {
+        self.free_bytes -= space.bytes(hole);
+        if self.tail == Some(hole) {
+            self.tail = None;
+        } else {
+            self.remove(hole, links, space);
+        }
+    }
+
+    /// A wrapper left a hole: it is listed, or is the end.
+    pub fn learn(&mut self, hole: BlockId, links: &mut Links, space: &Space) {
+        self.free_bytes += space.bytes(hole);
+        if space.next(hole).is_none() {
+            self.tail = Some(hole);
+        } else {
+            self.insert(hole, links, space);
+        }
+    }
+
     fn insert(&mut self, hole: BlockId, links: &mut Links, space: &Space) {
         let (row, second) = place_of(space.bytes(hole));
         let head = std::mem::replace(&mut self.heads[number(row, second)], hole.0);
