@@ -1,21 +1,29 @@
 //! An exact packer in the manner of MiniMalloc.
 //!
 //! Source: Moffitt, "MiniMalloc: a lightweight memory allocator for hardware-accelerated
-//! machine learning", ASPLOS 2023. As there: time is cut into sections, solutions are
-//! canonical (buffers are placed by rising offset, each as low as what lies below it
-//! allows), what is left falls apart into parts that are searched for themselves, a buffer
-//! is not placed where another one would fit below, and a section whose rest no longer
-//! fits ends a branch. Added here: a section's rest is stacked from the earliest offsets of
-//! its buffers; a buffer whose turn has passed must be lifted by another one; states that
-//! failed are kept by their hash; and the search starts again and again, each time in
-//! another order that has learned from the sections that failed.
+//! machine learning", ASPLOS 2023. As there: time is cut into sections, packings are
+//! canonical (nothing could sink), dominated ones are left out (no gap that a later buffer
+//! would fill), what is left falls apart into parts that are searched for themselves, and a
+//! section whose rest no longer fits ends a branch.
 //!
-//! A search is a function of its inputs: it counts placements, and the clock only stops it.
+//! Otherwise than there, buffers are not placed by rising offset. The search asks which
+//! buffer rests on the floor of one section, or whether none does, and asks first where the
+//! fewest answers are left for the failures seen so far (Boussemart, Hemery, Lecoutre and
+//! Sais, "Boosting systematic search by weighting constraints", ECAI 2004): a narrow place
+//! is filled before the rest. What fails tells the sections in which it lies, and decisions
+//! that touch none of them are not tried again (Prosser, "Hybrid algorithms for the
+//! constraint satisfaction problem", 1993). States that failed are kept by their hash; and
+//! the search starts again and again, each time in another order, and trusts what it has
+//! learned about the sections.
+//!
+//! A search is a function of its inputs: it counts decisions, and the clock only stops it.
 
 mod search;
 mod sections;
+mod settle;
+mod state;
 
-use search::{End, Search, mix};
+use search::{End, Search};
 use sections::Sections;
 
 use super::packing::Buffer;
@@ -31,15 +39,37 @@ pub enum Answer {
     Unknown,
 }
 
-/// Placements before the first new start; a quarter more every four starts.
-const FIRST_TRIES: u64 = 5_000;
+/// Decisions before the first new start; a quarter more every four starts.
+const FIRST_TRIES: u64 = 1_000;
 /// Keys of an order are numbers of this size before they are disturbed.
 const UNIT: u128 = 64;
+/// The stack of a search, which calls itself for every decision; used only as far as it
+/// goes.
+const STACK_BYTES: usize = 256 << 20;
 
-/// Searches for a packing of at most `height_bytes`, with at most `tries` placements;
+/// Searches for a packing of at most `height_bytes`, with at most `tries` decisions;
 /// `stop` is asked now and then whether the time is over.
 #[must_use]
 pub fn decide(
+    buffers: &[Buffer],
+    height_bytes: u64,
+    tries: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Answer {
+    let search = || search(buffers, height_bytes, tries, stop);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let running = thread
+            .spawn_scoped(scope, search)
+            .expect("the system gives another thread");
+        running
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Starts searches until one ends.
+fn search(
     buffers: &[Buffer],
     height_bytes: u64,
     tries: u64,
@@ -49,17 +79,17 @@ pub fn decide(
     let mut search = Search::new(buffers, &sections, stop);
     let mut tries_of_start = FIRST_TRIES;
     for start in 0u64.. {
-        let order = order(buffers, &sections, &search.blame, start);
+        let order = order(buffers, &sections, search.blame(), start);
         let left = tries - search.tries;
         let end = search.run(&order, height_bytes, tries_of_start.min(left));
         match end {
-            End::Found => return Answer::Fits(search.offsets),
-            End::Impossible => return Answer::Impossible,
+            End::Found => return Answer::Fits(search.into_offsets()),
+            End::Impossible(_) => return Answer::Impossible,
             End::GaveUp if search.tries >= tries || stop() => return Answer::Unknown,
             End::GaveUp => {}
         }
-        for blame in &mut search.blame {
-            *blame = *blame * 3 / 4;
+        for blame in search.blame() {
+            *blame = (*blame * 3 / 4).max(1);
         }
         if start % 4 == 3 {
             tries_of_start += tries_of_start / 4;
@@ -86,7 +116,7 @@ fn order(buffers: &[Buffer], sections: &Sections, blame: &[u64], start: u64) -> 
         let load = u128::from(sections.load_bytes[section]) * 1024 / fullest;
         let blamed = u128::from(blame[section]) * 1024 / most_blame;
         // Half of the later starts trust the loads alone.
-        if start < 4 || start / 4 % 2 == 0 {
+        if start < 4 || (start / 4).is_multiple_of(2) {
             load
         } else {
             load + blamed
@@ -94,15 +124,15 @@ fn order(buffers: &[Buffer], sections: &Sections, blame: &[u64], start: u64) -> 
     };
     let key = |at: &u32| {
         let number = *at as usize;
-        let (from, end) = sections.span[number];
-        let weight = (from as usize..end as usize).map(weigh).max().unwrap_or(0);
+        let span = sections.span(number);
+        let weight = span.clone().map(weigh).max().unwrap_or(0);
         let noise = match start {
             0..4 => UNIT,
             _ => {
                 UNIT + u128::from(mix(start << 32 | u64::from(*at)) % (16 + 8 * (start / 4).min(6)))
             }
         };
-        let width = u128::from(end - from) * noise;
+        let width = span.len() as u128 * noise;
         let area = width * u128::from(buffers[number].bytes);
         let keys = match start % 4 {
             0 => [weight, width, area],
@@ -115,4 +145,11 @@ fn order(buffers: &[Buffer], sections: &Sections, blame: &[u64], start: u64) -> 
     let mut order: Vec<u32> = (0..buffers.len() as u32).collect();
     order.sort_by_cached_key(key);
     order
+}
+
+/// Scrambles 64 bits: the finaliser of `SplitMix64` (Steele, Lea and Flood 2014).
+fn mix(bits: u64) -> u64 {
+    let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
 }

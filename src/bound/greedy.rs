@@ -75,6 +75,9 @@ impl Order {
     }
 }
 
+/// Buffers placed between two looks at the clock.
+const LOOK: usize = 256;
+
 /// Places buffers in a given order; keeps its memory for the next run.
 #[derive(Debug)]
 pub struct Placer<'a> {
@@ -97,11 +100,15 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Places all buffers in this order and answers the height in bytes.
-    pub fn run(&mut self, order: &[u32], gap: Gap) -> u64 {
+    /// Places all buffers in this order and answers the height in bytes; nothing where
+    /// `stop`, which is asked now and then, says that the time is over.
+    pub fn run(&mut self, order: &[u32], gap: Gap, stop: &dyn Fn() -> bool) -> Option<u64> {
         self.placed.clear();
         let mut height_bytes = 0;
-        for at in order {
+        for (number, at) in order.iter().enumerate() {
+            if number % LOOK == LOOK - 1 && stop() {
+                return None;
+            }
             let at = *at as usize;
             let buffer = &self.buffers[at];
             let offset = self.find(buffer, gap);
@@ -109,7 +116,7 @@ impl<'a> Placer<'a> {
             self.placed.insert(at, buffer);
             height_bytes = height_bytes.max(offset + buffer.bytes);
         }
-        height_bytes
+        Some(height_bytes)
     }
 
     /// The offsets of the last run.
@@ -146,7 +153,7 @@ impl<'a> Placer<'a> {
 
 /// The best of the greedy packers whose work together stays within `pairs`, the number of
 /// times that a buffer may be looked at beside another one. The sweep, which looks at no
-/// pairs, always runs; `stop` is asked before each of the others.
+/// pairs, always runs; `stop` ends the others, and what was found before counts.
 #[must_use]
 pub fn greedy(
     buffers: &[Buffer],
@@ -162,7 +169,9 @@ pub fn greedy(
             break;
         }
         let (by, order, gap) = GREEDY[*at];
-        let height_bytes = placer.run(&order.of(buffers), gap);
+        let Some(height_bytes) = placer.run(&order.of(buffers), gap, stop) else {
+            break;
+        };
         if height_bytes < best.height_bytes {
             best = Packing {
                 offsets: placer.offsets().to_vec(),
@@ -177,4 +186,4 @@ pub fn greedy(
 
 /// The greedy packers, the most promising ones first; the sweep stands for the one by start
 /// and best fit.
-const RANKED: [usize; 7] = [3, 0, 4, 7, 1, 2, 5];
+const RANKED: [usize; 7] = [0, 3, 4, 7, 1, 2, 5];

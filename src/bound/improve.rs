@@ -23,8 +23,8 @@ const ORDERS: [(Order, Gap); 4] = [
     (Order::Area, Gap::First),
 ];
 
-/// Lowers `best` in at most `rounds` rounds; `stop` is asked before each whether the time
-/// is over.
+/// Lowers `best` in at most `rounds` rounds; `stop` is asked now and then whether the
+/// time is over.
 pub fn improve(
     buffers: &[Buffer],
     best: &mut Packing,
@@ -43,7 +43,9 @@ pub fn improve(
             let (first, with) = starts.next().expect("a cycle has no end");
             (order, gap, idle, local) = (first.of(buffers), *with, 0, u64::MAX);
         }
-        let height_bytes = placer.run(&order, gap);
+        let Some(height_bytes) = placer.run(&order, gap, stop) else {
+            return;
+        };
         idle += 1;
         if height_bytes < local {
             (local, idle) = (height_bytes, 0);

@@ -71,7 +71,7 @@ fn parse_align(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Placements that the exact search may try for each height: minutes.
+/// Decisions that the exact search may try for each height: minutes.
 const TRIES: u64 = 5_000_000;
 /// Rounds of the improver.
 const ROUNDS: u64 = 400;

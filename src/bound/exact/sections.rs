@@ -1,16 +1,22 @@
 //! The moments that matter: those at which a largest set of buffers is alive.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use crate::bound::packing::Buffer;
 
-/// Which buffers meet in which section, and which buffers meet at all.
+/// Which buffers meet in which section.
 #[derive(Debug)]
 pub(super) struct Sections {
     /// First section of each buffer, and the one after its last.
-    pub span: Vec<(u32, u32)>,
+    span: Vec<(u32, u32)>,
+    /// The first buffer that could change places with each: in the same sections, and
+    /// aligned in such a way that the two may lie upon each other in either order.
+    pub group: Vec<u32>,
     /// Bytes alive in each section.
     pub load_bytes: Vec<u64>,
     live: Lists,
-    near: Lists,
+    starts: Lists,
 }
 
 /// Many short lists, one behind the other.
@@ -65,9 +71,11 @@ impl Sections {
             let here = (section as u32, section as u32 + 1);
             items.extend(all.clone().filter(|at| meets(span[*at as usize], here)));
         });
-        let near = Lists::of(buffers.len(), |one, items| {
-            let others = all.clone().filter(|two| *two as usize != one);
-            items.extend(others.filter(|two| meets(span[one], span[*two as usize])));
+        let starts = Lists::of(moments.len(), |section, items| {
+            items.extend(
+                all.clone()
+                    .filter(|at| span[*at as usize].0 as usize == section),
+            );
         });
         let load = |section| {
             let bytes = live
@@ -78,9 +86,10 @@ impl Sections {
         };
         Sections {
             load_bytes: (0..moments.len()).map(load).collect(),
+            group: groups(buffers, &span),
             span,
             live,
-            near,
+            starts,
         }
     }
 
@@ -94,15 +103,26 @@ impl Sections {
         self.live.get(section)
     }
 
-    /// The buffers that are alive together with one.
-    pub fn near(&self, buffer: usize) -> &[u32] {
-        self.near.get(buffer)
+    /// The buffers whose first section this is.
+    pub fn starts(&self, section: usize) -> &[u32] {
+        self.starts.get(section)
     }
 
-    /// The sections from the first to the last of a list that is in the order of first ones.
-    pub fn hull(&self, list: &[u32]) -> (usize, usize) {
-        let from = list.first().map_or(0, |at| self.span[*at as usize].0);
-        let ends = list.iter().map(|at| self.span[*at as usize].1);
-        (from as usize, ends.max().unwrap_or(from) as usize)
+    /// The sections of a buffer.
+    pub fn span(&self, buffer: usize) -> Range<usize> {
+        let (from, end) = self.span[buffer];
+        from as usize..end as usize
     }
+}
+
+fn groups(buffers: &[Buffer], span: &[(u32, u32)]) -> Vec<u32> {
+    let mut first = BTreeMap::new();
+    let group = |number: usize| {
+        let Buffer { bytes, align, .. } = buffers[number];
+        match bytes.is_multiple_of(align) {
+            true => *first.entry((span[number], align)).or_insert(number as u32),
+            false => number as u32,
+        }
+    };
+    (0..buffers.len()).map(group).collect()
 }
