@@ -209,9 +209,12 @@ fn the_pictures_are_drawn_from_the_committed_rows() {
             let picture = all.find(|it| it.stem == stem && here(&it.workload));
             let picture = picture.unwrap_or_else(|| panic!("{}: not drawn", path.display()));
             let svg = render(&picture.chart, Format::Svg).expect("it can be drawn");
+            if std::env::var_os("VRAMLAB_UPDATE").is_some() {
+                fs::write(&path, &svg).expect("a file");
+            }
             assert!(
                 svg == fs::read(&path).expect("a file"),
-                "{}",
+                "{}: VRAMLAB_UPDATE=1 draws it anew",
                 path.display()
             );
         }
