@@ -62,9 +62,12 @@ fn with_seeds(name: &str, seeds: &[u64], folder: &Path) -> PathBuf {
     };
     let text = here(text, "../traces", "traces");
     let text = here(text, "workloads", "experiments/workloads");
-    let seeded = |line: &str| match line.starts_with("seeds = ") {
-        true => format!("seeds = {seeds:?}\n"),
-        false => format!("{line}\n"),
+    let seeded = |line: &str| {
+        if line.starts_with("seeds = ") {
+            format!("seeds = {seeds:?}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     let path = folder.join(format!("{name}.toml"));
     fs::write(&path, text.lines().map(seeded).collect::<String>()).expect("a file");
