@@ -70,9 +70,12 @@ fn with_seeds(name: &str, seeds: &[u64], folder: &Path) -> PathBuf {
     };
     let text = here(text, "../traces", "traces");
     let text = here(text, "workloads", "experiments/workloads");
-    let seeded = |line: &str| match line.starts_with("seeds = ") {
-        true => format!("seeds = {seeds:?}\n"),
-        false => format!("{line}\n"),
+    let seeded = |line: &str| {
+        if line.starts_with("seeds = ") {
+            format!("seeds = {seeds:?}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     let path = folder.join(format!("{name}.toml"));
     fs::write(&path, text.lines().map(seeded).collect::<String>()).expect("a file");
@@ -223,9 +226,12 @@ fn the_pictures_are_drawn_from_the_committed_rows() {
             let picture = all.find(|it| it.stem == stem && here(&it.workload));
             let picture = picture.unwrap_or_else(|| panic!("{}: not drawn", path.display()));
             let svg = render(&picture.chart, Format::Svg).expect("it can be drawn");
+            if std::env::var_os("VRAMLAB_UPDATE").is_some() {
+                fs::write(&path, &svg).expect("a file");
+            }
             assert!(
                 svg == fs::read(&path).expect("a file"),
-                "{}",
+                "{}: VRAMLAB_UPDATE=1 draws it anew",
                 path.display()
             );
         }

@@ -117,9 +117,13 @@ pub(super) fn scene(chart: &HeatMap) -> Scene {
 fn cells(scene: &mut Scene, chart: &HeatMap, grid: &Grid, ramp: &Scale) {
     let range = chart.range().unwrap_or((0.0, 0.0));
     let unit = chart.value.unit;
-    let spell = |value| match chart.is_wide() && matches!(unit, Unit::Bytes | Unit::TimeNs) {
-        true => spelled(unit, value),
-        false => ramp.number(unit, value),
+    let own_units = chart.is_wide() && matches!(unit, Unit::Bytes | Unit::TimeNs);
+    let spell = |value| {
+        if own_units {
+            spelled(unit, value)
+        } else {
+            ramp.number(unit, value)
+        }
     };
     let words = |row, column| {
         let value = chart.cell(row, column);
