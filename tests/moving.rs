@@ -1,6 +1,6 @@
-//! Defragmentation in passes, as in a report on D3D12 Memory Allocator (its issue 91): about 18,000
-//! allocations, hundreds of blocks of device memory, 10 moves a frame. Only the direction is
-//! compared: waste falls pass by pass to a small rest, and stops at more where alignment is tight.
+//! Defragmentation in passes, as in a report on D3D12 Memory Allocator (its issue 91): many
+//! allocations over many blocks of device memory, 10 moves a frame; a sixth of its size. Only the
+//! direction is compared: waste falls pass by pass to a small rest, and stops at more where alignment is tight.
 
 use vramlab::policy::Registry;
 use vramlab::replay::Replay;
@@ -8,7 +8,7 @@ use vramlab::space::SpaceConfig;
 use vramlab::trace::Event;
 use vramlab::units::{GIB, MIB};
 
-const ALLOCATIONS: u32 = 18_000;
+const ALLOCATIONS: u32 = 3_000;
 const MOVES: u64 = 10;
 
 /// What is reserved beyond what is asked for, in bytes, before the first pass and after each.
@@ -61,15 +61,15 @@ fn waste(align_log2: u8, passes: usize) -> Vec<u64> {
 
 #[test]
 fn ten_moves_a_pass_leave_a_small_rest_and_more_where_alignment_is_tight() {
-    let loose = waste(8, 600);
-    let tight = waste(16, 600);
+    let loose = waste(8, 100);
+    let tight = waste(16, 100);
     for (name, waste) in [("256 B", &loose), ("64 KiB", &tight)] {
-        let mib: Vec<u64> = waste.iter().step_by(100).map(|it| it / MIB).collect();
-        println!("alignment {name}: waste in MiB at every 100th pass: {mib:?}");
+        let mib: Vec<u64> = waste.iter().step_by(20).map(|it| it / MIB).collect();
+        println!("alignment {name}: waste in MiB at every 20th pass: {mib:?}");
         assert!(waste.is_sorted_by(|a, b| a >= b), "a pass never adds waste");
     }
     let last = |waste: &[u64]| *waste.last().expect("passes");
-    assert!(loose[0] > 900 * MIB, "{}", loose[0]);
+    assert!(loose[0] > 150 * MIB, "{}", loose[0]);
     assert!(last(&loose) < loose[0] / 10, "{}", last(&loose));
     assert!(last(&tight) > 2 * last(&loose), "{}", last(&tight));
 }
