@@ -35,6 +35,25 @@ fn run(policy: &str, wanted: Wanted, how: How) -> CardRow {
     row
 }
 
+/// Large blocks over a card that holds a part of them.
+fn large(policy: &str, capacity_bytes: u64, fault: Option<Fault>) -> CardRow {
+    let scene = Scene::new(
+        exercise(150, 4 << 20),
+        h200(),
+        Wanted::Bytes(capacity_bytes),
+    );
+    let registry = Registry::default();
+    let chosen = registry.find(policy).expect("a preset");
+    let mut card = HostCard::new(CARD_BYTES);
+    let how = How {
+        fault,
+        ..How::default()
+    };
+    let row = validate(&mut card, &scene, &registry, &chosen, how).expect("it is built");
+    assert_eq!(card.free_bytes(), Ok(Some(CARD_BYTES)), "{policy}");
+    row
+}
+
 fn planted(policy: &str, wanted: Wanted, fault: Fault) -> CardRow {
     let how = How {
         fault: Some(fault),
@@ -100,6 +119,34 @@ fn a_move_that_loses_its_tail_breaks_the_pattern() {
     let row = planted("compaction", Wanted::ByTrace, Fault::ShortMove);
     assert!(row.patterns_broken > 0, "{row:?}");
     assert_eq!(row.verdict, Verdict::Disagrees);
+}
+
+#[test]
+fn pages_that_two_addresses_share_hold_one_block_at_a_time() {
+    let row = large("stitching-all", 128 << 20, None);
+    assert!(row.aliased_bytes > 0 && row.patterns_broken == 0, "{row:?}");
+    assert_eq!((row.overlaps, row.verdict), (0, Verdict::Agrees), "{row:?}");
+    let row = large("stitching-all", 128 << 20, Some(Fault::PageTwice));
+    assert!(row.patterns_broken > 0 && row.overlaps == 0, "{row:?}");
+    assert_eq!(row.verdict, Verdict::Disagrees);
+}
+
+#[test]
+fn pages_come_back_from_the_host_as_they_went() {
+    for policy in ["managed", "managed-best-fit"] {
+        let row = large(policy, 6 << 20, None);
+        assert_eq!(
+            (row.patterns_broken, row.verdict),
+            (0, Verdict::Agrees),
+            "{row:?}"
+        );
+        assert!(row.paged_bytes > 0 && row.pages_checked > 0, "{row:?}");
+        assert!(row.held_peak_bytes <= 6 << 20, "{row:?}");
+        assert_eq!((row.failures_predicted, row.allocations), (0, 150));
+        let row = large(policy, 6 << 20, Some(Fault::LostPage));
+        assert!(row.patterns_broken > 0, "{row:?}");
+        assert_eq!(row.verdict, Verdict::Disagrees);
+    }
 }
 
 #[test]

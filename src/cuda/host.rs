@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::card::{Card, CardError, Identity, PoolSizes, Span};
+use super::card::{Card, CardError, HostMemory, Identity, PoolSizes, Span};
 use super::pattern::byte;
 use crate::trace::StreamId;
 use crate::units::{GIB, MIB};
@@ -59,6 +59,13 @@ pub struct HostCard {
     /// What is mapped or backed: first address and bytes.
     mapped: BTreeMap<u64, u64>,
     reserved: BTreeMap<u64, u64>,
+    /// Pages that are mapped a second time: first address to bytes and where they are.
+    aliases: BTreeMap<u64, (u64, u64)>,
+    /// Physical memory that is mapped nowhere, by its handle.
+    loose: BTreeMap<u64, u64>,
+    /// What the host keeps, by its ticket.
+    copies: BTreeMap<u64, Vec<u8>>,
+    tickets: u64,
     pool: Option<Pool>,
     lanes: HashMap<StreamId, Lane>,
     /// The lane whose position each event notes.
@@ -79,6 +86,10 @@ impl HostCard {
             pieces: HashMap::new(),
             mapped: BTreeMap::new(),
             reserved: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            loose: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            tickets: 0,
             pool: None,
             lanes: HashMap::new(),
             events: HashMap::new(),
@@ -94,7 +105,7 @@ impl HostCard {
     }
 
     fn held_bytes(&self) -> u64 {
-        let mapped = self.mapped.values();
+        let mapped = self.mapped.values().chain(self.loose.values());
         let mapped: u64 = mapped.map(|bytes| bytes.next_multiple_of(PAGE_BYTES)).sum();
         mapped + self.pool.as_ref().map_or(0, |pool| pool.high_bytes)
     }
@@ -111,7 +122,25 @@ impl HostCard {
 
     fn leave(&mut self, base: u64, call: &'static str) -> Done {
         let gone = self.mapped.remove(&base);
-        gone.map(|_| ()).ok_or_else(|| unknown(call, base))
+        let bytes = gone.ok_or_else(|| unknown(call, base))?;
+        // Whoever is given the memory next finds nothing in it.
+        for number in base / PIECE_BYTES..(base + bytes).div_ceil(PIECE_BYTES) {
+            self.pieces.remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Where the bytes behind an address are: elsewhere, in an alias.
+    fn origin(&self, address: u64) -> u64 {
+        match self.aliases.range(..=address).next_back() {
+            Some((base, (bytes, from))) if address - base < *bytes => from + (address - base),
+            _ => address,
+        }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
     }
 
     fn send(&mut self, lane: StreamId, work: Work) -> Done {
@@ -158,7 +187,8 @@ impl HostCard {
     fn each(&mut self, address: u64, bytes: u64, mut work: impl FnMut(u64, &mut u8)) {
         let mut at = 0;
         while at < bytes {
-            let (number, skip) = ((address + at) / PIECE_BYTES, (address + at) % PIECE_BYTES);
+            let place = self.origin(address + at);
+            let (number, skip) = (place / PIECE_BYTES, place % PIECE_BYTES);
             let fresh = || vec![0; PIECE_BYTES as usize].into_boxed_slice();
             let piece = self.pieces.entry(number).or_insert_with(fresh);
             let part = (PIECE_BYTES - skip).min(bytes - at);
@@ -191,8 +221,11 @@ impl HostCard {
         }
         let mut at = from;
         while at < to {
-            let below = self.mapped.range(..=at).next_back();
-            match below.map(|(base, bytes)| base + bytes) {
+            let mapped = self.mapped.range(..=at).next_back();
+            let alias = self.aliases.range(..=at).next_back();
+            let ends = mapped.map(|(base, bytes)| base + bytes);
+            let ends = ends.max(alias.map(|(base, (bytes, _))| base + bytes));
+            match ends {
                 Some(end) if end > at => at = end,
                 _ => return false,
             }
@@ -255,10 +288,69 @@ impl Card for HostCard {
     }
 
     fn unback(&mut self, at: u64, bytes: u64) -> Done {
+        self.aliases
+            .retain(|base, _| !(at..at + bytes).contains(base));
         let pages: Vec<u64> = self.mapped.range(at..at + bytes).map(|it| *it.0).collect();
         pages
             .into_iter()
             .try_for_each(|page| self.leave(page, "unback"))
+    }
+
+    fn alias(&mut self, at: u64, from: u64, bytes: u64) -> Done {
+        let pages: Vec<_> = self.mapped.range(from..from + bytes).collect();
+        if pages.iter().map(|(_, bytes)| **bytes).sum::<u64>() != bytes {
+            return Err(unknown("alias", from));
+        }
+        for (page, bytes) in pages {
+            self.aliases.insert(at + (page - from), (*bytes, *page));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, at: u64, bytes: u64) -> Done {
+        let mapped = self.covers(at, at + bytes);
+        mapped.then_some(()).ok_or_else(|| unknown("open", at))
+    }
+
+    fn create(&mut self, bytes: u64) -> Done<u64> {
+        if self.held_bytes() + bytes > self.total_bytes {
+            return Err(CardError::OutOfMemory { bytes });
+        }
+        let handle = self.ticket();
+        self.loose.insert(handle, bytes);
+        Ok(handle)
+    }
+
+    fn release(&mut self, handle: u64) -> Done {
+        let gone = self.loose.remove(&handle);
+        gone.map(|_| ()).ok_or_else(|| unknown("release", handle))
+    }
+
+    fn save(&mut self, at: u64, bytes: u64, _kept_in: HostMemory) -> Done<u64> {
+        if !self.covers(at, at + bytes) {
+            return Err(unknown("save", at));
+        }
+        let mut copy = Vec::with_capacity(bytes as usize);
+        self.each(at, bytes, |_, held| copy.push(*held));
+        let ticket = self.ticket();
+        self.copies.insert(ticket, copy);
+        Ok(ticket)
+    }
+
+    fn load(&mut self, ticket: u64, at: u64) -> Done {
+        let copy = self.copies.get(&ticket).cloned();
+        let copy = copy.ok_or_else(|| unknown("load", at))?;
+        let bytes = copy.len() as u64;
+        if !self.covers(at, at + bytes) {
+            return Err(unknown("load", at));
+        }
+        self.each(at, bytes, |offset, held| *held = copy[offset as usize]);
+        Ok(())
+    }
+
+    fn forget(&mut self, ticket: u64) -> Done {
+        let gone = self.copies.remove(&ticket);
+        gone.map(|_| ()).ok_or_else(|| unknown("forget", ticket))
     }
 
     fn open_pool(&mut self, most_bytes: u64, _keep_bytes: u64) -> Done {
