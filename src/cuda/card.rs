@@ -132,6 +132,11 @@ pub trait Card: fmt::Debug {
     /// Gives such memory back (cuMemRelease).
     fn release(&mut self, handle: u64) -> Done;
 
+    /// Has memory of the host ready for a copy of that size: pinning takes longer than copying.
+    fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done;
+    /// What the driver took of the card to pin memory of the host (its page tables), in
+    /// bytes, since the card was cleared.
+    fn pinning_bytes(&self) -> u64;
     /// Copies memory that nothing writes to the host, waited for; a ticket for the copy.
     fn save(&mut self, at: u64, bytes: u64, kept_in: HostMemory) -> Done<u64>;
     /// Copies what is kept under a ticket to the card, waited for.

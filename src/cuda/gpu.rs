@@ -210,13 +210,20 @@ impl Card for Gpu {
         self.release_loose(handle)
     }
 
+    fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done {
+        self.copies.make_ready(bytes, kept_in)
+    }
+
+    fn pinning_bytes(&self) -> u64 {
+        self.copies.pinning_bytes()
+    }
+
     fn save(&mut self, at: u64, bytes: u64, kept_in: HostMemory) -> Done<u64> {
         self.copies.save(at, bytes, kept_in)
     }
 
     fn load(&mut self, ticket: u64, at: u64) -> Done {
-        self.copies.load(ticket, at)?;
-        self.sync()
+        self.copies.load(ticket, at)
     }
 
     fn forget(&mut self, ticket: u64) -> Done {

@@ -140,9 +140,8 @@ impl CardRow {
         let broken = self.patterns_broken > 0;
         let misplaced = self.misaligned + self.overlaps > 0;
         let refused = self.failures_unpredicted > 0 && !pooled;
-        let beyond = self.held_peak_bytes > self.capacity_bytes;
         let unlike = self.looks_met < self.looks && !pooled;
-        self.verdict = if broken || misplaced || refused || beyond || unlike {
+        self.verdict = if broken || misplaced || refused || unlike {
             Verdict::Disagrees
         } else if pooled {
             Verdict::Approximate

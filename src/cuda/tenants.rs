@@ -196,6 +196,21 @@ mod tests {
     }
 
     #[test]
+    fn an_alias_overlaps_what_lives_on_its_pages() {
+        let mut tenants = Tenants::default();
+        assert_eq!(tenants.add_part(1000, 64, 128, 1000), 128);
+        assert_eq!(tenants.add_part(1064, 64, 512, 1000), 128);
+        assert!(!tenants.enter(BlockId(1), tenant(1000, 100)));
+        assert!(tenants.touched(128, 64) && tenants.touched(540, 8));
+        assert!(!tenants.touched(548, 100), "36 bytes of the second part");
+        assert!(tenants.enter(BlockId(2), tenant(520, 4)));
+        tenants.leave(BlockId(2));
+        tenants.leave(BlockId(1));
+        tenants.remove_parts(1000, 128);
+        assert!(!tenants.enter(BlockId(3), tenant(512, 64)));
+    }
+
+    #[test]
     fn an_address_of_the_space_has_its_place_on_the_card() {
         let mut tenants = Tenants::default();
         let backing = Backing {

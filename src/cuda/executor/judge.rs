@@ -82,7 +82,8 @@ impl Executor<'_> {
         let mut beside = self.staging.map_or(0, |_| STAGING_BYTES);
         let mut taken = space.counters().page_bytes;
         if let Some(paging) = &self.paging {
-            (taken, beside) = (paging.resident_bytes(), paging.beside_bytes());
+            taken = paging.resident_bytes();
+            beside = paging.beside_bytes() + self.card.pinning_bytes();
         }
         let predicted = baseline.saturating_sub(taken + beside);
         let row = &mut self.row;

@@ -186,6 +186,13 @@ impl Executor<'_> {
         }
         self.fill_placed()?;
         self.paging().passing.clear();
+        let (held_bytes, capacity_bytes) = (self.held_bytes, self.plan.capacity_bytes);
+        if held_bytes > capacity_bytes {
+            return Err(CardError::Budget {
+                wanted_bytes: held_bytes,
+                most_bytes: capacity_bytes,
+            });
+        }
         Ok(())
     }
 
@@ -267,6 +274,7 @@ impl Executor<'_> {
         match place {
             Some(Place::Card) => {
                 self.settle()?;
+                self.card.make_ready(step.bytes, HostMemory::Pinned)?;
                 let ticket = self.transfer(|executor| {
                     executor.card.save(page, step.bytes, HostMemory::Pinned)
                 })?;

@@ -52,15 +52,30 @@ pub(super) struct Copies {
     kept: BTreeMap<u64, (Buffer, u64, HostMemory)>,
     spare: BTreeMap<(u64, bool), Vec<Buffer>>,
     next: u64,
+    /// Of the card's memory, for page tables of pinned memory.
+    pinning_bytes: u64,
 }
 
 impl Copies {
+    pub fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done {
+        let spare = self.spare.entry((bytes, kept_in == HostMemory::Pinned));
+        let spare = spare.or_default();
+        if spare.is_empty() {
+            let before = free_bytes()?;
+            spare.push(Buffer::new(bytes, kept_in)?);
+            self.pinning_bytes += before.saturating_sub(free_bytes()?);
+        }
+        Ok(())
+    }
+
+    pub fn pinning_bytes(&self) -> u64 {
+        self.pinning_bytes
+    }
+
     pub fn save(&mut self, at: u64, bytes: u64, kept_in: HostMemory) -> Done<u64> {
+        self.make_ready(bytes, kept_in)?;
         let spare = self.spare.get_mut(&(bytes, kept_in == HostMemory::Pinned));
-        let mut buffer = match spare.and_then(Vec::pop) {
-            Some(buffer) => buffer,
-            None => Buffer::new(bytes, kept_in)?,
-        };
+        let mut buffer = spare.and_then(Vec::pop).expect("one was made ready");
         // SAFETY: the range is mapped and nothing writes it; who asks has seen to it.
         let copied = unsafe { result::memcpy_dtoh_sync(buffer.bytes(), at) };
         self.next += 1;
@@ -73,7 +88,12 @@ impl Copies {
         let kept = self.kept.get_mut(&ticket).ok_or_else(unknown)?;
         // SAFETY: the range is mapped and nothing uses it; who asks has seen to it.
         let copied = unsafe { result::memcpy_htod_sync(at, kept.0.bytes()) };
-        copied.map_err(told("cuMemcpyHtoD", 0))
+        copied.map_err(told("cuMemcpyHtoD", 0))?;
+        // From pageable memory the call comes back before the last piece has arrived.
+        match kept.2 {
+            HostMemory::Pinned => Ok(()),
+            HostMemory::Pageable => result::ctx::synchronize().map_err(told("cuCtxSynchronize", 0)),
+        }
     }
 
     pub fn forget(&mut self, ticket: u64) -> Done {
@@ -90,7 +110,13 @@ impl Copies {
         while let Some((_, buffers)) = self.spare.pop_first() {
             buffers.into_iter().for_each(Buffer::free);
         }
+        self.pinning_bytes = 0;
     }
+}
+
+fn free_bytes() -> Done<u64> {
+    let (free, _) = result::mem_get_info().map_err(told("cuMemGetInfo", 0))?;
+    Ok(free as u64)
 }
 
 fn unknown() -> CardError {
