@@ -30,7 +30,7 @@ mod tenants;
 mod timing;
 mod validate;
 
-pub use card::{Card, CardError, Identity, PoolSizes, Span};
+pub use card::{Card, CardError, HostMemory, Identity, PoolSizes, Span};
 pub use executor::{Executor, Plan};
 pub use host::HostCard;
 pub use row::{CardRow, Verdict};

@@ -10,6 +10,8 @@ use vramlab::experiment::{Scene, Wanted};
 use vramlab::policy::Registry;
 use vramlab::policy::registry::DEVICES;
 use vramlab::space::Device;
+use vramlab::trace::builder::Ask;
+use vramlab::trace::{Trace, TraceBuilder};
 
 const CARD_BYTES: u64 = 64 << 30;
 
@@ -32,6 +34,37 @@ fn run(policy: &str, wanted: Wanted, how: How) -> CardRow {
     let row = validate(&mut card, &scene, &registry, &chosen, how).expect("it is built");
     let free = card.free_bytes();
     assert_eq!(free, Ok(Some(CARD_BYTES)), "{policy} left memory behind");
+    row
+}
+
+/// Two blocks side by side with neighbours that stay, and one of both sizes behind them.
+fn to_be_stitched() -> Trace {
+    let mut builder = TraceBuilder::new("to be stitched");
+    let ask = |bytes: u64| Ask {
+        bytes,
+        ..Ask::default()
+    };
+    for key in 0..4 {
+        builder.alloc(key, ask(2 << 20)).expect("a key of its own");
+    }
+    for key in [0, 2] {
+        builder.free(key, Some(0), false);
+    }
+    builder.alloc(4, ask(4 << 20)).expect("a key of its own");
+    builder.finish()
+}
+
+fn run_trace(trace: Trace, policy: &str, capacity_bytes: u64, fault: Option<Fault>) -> CardRow {
+    let scene = Scene::new(trace, h200(), Wanted::Bytes(capacity_bytes));
+    let registry = Registry::default();
+    let chosen = registry.find(policy).expect("a preset");
+    let mut card = HostCard::new(CARD_BYTES);
+    let how = How {
+        fault,
+        ..How::default()
+    };
+    let row = validate(&mut card, &scene, &registry, &chosen, how).expect("it is built");
+    assert_eq!(card.free_bytes(), Ok(Some(CARD_BYTES)), "{policy}");
     row
 }
 
@@ -100,6 +133,41 @@ fn a_move_that_loses_its_tail_breaks_the_pattern() {
     let row = planted("compaction", Wanted::ByTrace, Fault::ShortMove);
     assert!(row.patterns_broken > 0, "{row:?}");
     assert_eq!(row.verdict, Verdict::Disagrees);
+}
+
+#[test]
+fn pages_that_two_addresses_share_hold_one_block_at_a_time() {
+    let run = |fault| run_trace(to_be_stitched(), "stitching-all", 128 << 20, fault);
+    let row = run(None);
+    assert_eq!(
+        (row.aliased_bytes, row.patterns_broken),
+        (4 << 20, 0),
+        "{row:?}"
+    );
+    assert_eq!(row.held_peak_bytes, 8 << 20, "pages are counted once");
+    assert_eq!((row.overlaps, row.verdict), (0, Verdict::Agrees), "{row:?}");
+    let row = run(Some(Fault::PageTwice));
+    assert!(row.patterns_broken > 0 && row.overlaps == 0, "{row:?}");
+    assert_eq!(row.verdict, Verdict::Disagrees);
+}
+
+#[test]
+fn pages_come_back_from_the_host_as_they_went() {
+    for policy in ["managed", "managed-best-fit"] {
+        let run = |fault| run_trace(exercise(150, 4 << 20), policy, 6 << 20, fault);
+        let row = run(None);
+        assert_eq!(
+            (row.patterns_broken, row.verdict),
+            (0, Verdict::Agrees),
+            "{row:?}"
+        );
+        assert!(row.paged_bytes > 0 && row.pages_checked > 0, "{row:?}");
+        assert!(row.held_peak_bytes <= 6 << 20, "{row:?}");
+        assert_eq!((row.failures_predicted, row.allocations), (0, 150));
+        let row = run(Some(Fault::LostPage));
+        assert!(row.patterns_broken > 0, "{row:?}");
+        assert_eq!(row.verdict, Verdict::Disagrees);
+    }
 }
 
 #[test]

@@ -21,8 +21,9 @@ pub struct CardArgs {
     #[arg(long, value_name = "SIZE|card", value_parser = parse_wanted)]
     pub capacity: Option<Wanted>,
 
-    /// The whole card: the name of a measured one, or a size (with the costs of the default)
-    #[arg(long, value_name = "NAME|SIZE", default_value = DEFAULT_CARD, value_parser = card_of)]
+    /// The whole card: the name of a measured one, a file of `calibrate`, or a size (with the
+    /// costs of the default)
+    #[arg(long, value_name = "NAME|FILE|SIZE", default_value = DEFAULT_CARD, value_parser = card_of)]
     pub card: Arc<Device>,
 }
 

@@ -65,14 +65,7 @@ fn tell(measured: &Calibration, output: &mut Output) -> Result<(), CliError> {
         Column::number("90th\npercentile", 1),
         Column::number("samples", 2),
     ]);
-    for (name, points) in [
-        ("malloc", &measured.malloc),
-        ("free", &measured.free),
-        ("reserve", &measured.reserve),
-        ("back", &measured.back),
-        ("unback", &measured.unback),
-        ("copy", &measured.copy),
-    ] {
+    for (name, points) in measured.tables() {
         for point in points {
             let spread = point.spread;
             table.row(vec![

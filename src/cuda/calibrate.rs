@@ -1,5 +1,7 @@
 //! Measures the cost table of a card: what a file of `experiments/devices/` holds.
 
+mod bus;
+mod mappings;
 mod rules;
 mod write;
 
@@ -92,6 +94,16 @@ pub struct Calibration {
     pub unback: Vec<Point>,
     /// A copy inside the device, waited for.
     pub copy: Vec<Point>,
+    /// cuMemCreate alone, one handle.
+    pub create: Vec<Point>,
+    /// cuMemMap of a handle that is mapped elsewhere too.
+    pub map: Vec<Point>,
+    /// cuMemSetAccess of such a mapping.
+    pub access: Vec<Point>,
+    /// cuMemUnmap of such a mapping.
+    pub unmap: Vec<Point>,
+    /// A copy between the card and pinned memory of the host: half of one there and back.
+    pub host_copy: Vec<Point>,
     /// Bytes a second that the largest copy moves.
     pub copy_bytes_per_s: u64,
     /// Page size, sharing of pages, reuse rules.
@@ -111,7 +123,7 @@ pub fn calibrate(
         name: name.to_owned(),
         ..card.identity()
     };
-    let facts = rules::facts(card, &identity)?;
+    let mut facts = rules::facts(card, &identity)?;
     let sizes = |sizes: &[u64]| -> Vec<u64> {
         let fit = sizes.iter().copied().filter(|bytes| *bytes <= most_bytes);
         fit.collect()
@@ -119,10 +131,11 @@ pub fn calibrate(
     let (malloc, free) = malloc_and_free(card, &sizes(&MALLOC_SIZES))?;
     let (reserve, back, unback) = pages(card, &sizes(&PAGE_SIZES))?;
     let copy = copies(card, &sizes(&COPY_SIZES))?;
+    let single = mappings::mappings(card, &sizes(&PAGE_SIZES))?;
+    let (host_copy, ways) = bus::bus(card, &sizes(&COPY_SIZES))?;
+    facts.extend(ways);
+    card.clear();
     let largest = copy.last().copied();
-    let rate = |point: Point| {
-        u128::from(point.bytes) * 1_000_000_000 / u128::from(point.spread.median_ns.max(1))
-    };
     Ok(Calibration {
         identity,
         sync: waits(card)?,
@@ -132,9 +145,40 @@ pub fn calibrate(
         back,
         unback,
         copy,
-        copy_bytes_per_s: largest.map_or(0, |point| rate(point) as u64),
+        create: single.create,
+        map: single.map,
+        access: single.access,
+        unmap: single.unmap,
+        host_copy,
+        copy_bytes_per_s: largest.map_or(0, bytes_per_s),
         facts,
     })
+}
+
+impl Calibration {
+    /// The measured tables, by the names that a device file has for them.
+    #[must_use]
+    pub fn tables(&self) -> [(&'static str, &[Point]); 11] {
+        [
+            ("malloc", &self.malloc),
+            ("free", &self.free),
+            ("reserve", &self.reserve),
+            ("back", &self.back),
+            ("unback", &self.unback),
+            ("copy", &self.copy),
+            ("create", &self.create),
+            ("map", &self.map),
+            ("access", &self.access),
+            ("unmap", &self.unmap),
+            ("host_copy", &self.host_copy),
+        ]
+    }
+}
+
+/// Bytes a second that copies at the median move.
+fn bytes_per_s(point: Point) -> u64 {
+    let each_ns = u128::from(point.spread.median_ns.max(1));
+    (u128::from(point.bytes) * 1_000_000_000 / each_ns) as u64
 }
 
 fn turns(bytes: u64) -> u64 {

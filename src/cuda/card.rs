@@ -34,6 +34,9 @@ pub enum CardError {
     /// There is no card, or none with that number.
     #[error("{0}")]
     NoCard(String),
+    /// What the policy did has no counterpart on the card.
+    #[error("{0}")]
+    NotCarriedOut(String),
 }
 
 /// What a card is, as it says itself.
@@ -79,6 +82,15 @@ pub struct PoolSizes {
     pub used_bytes: u64,
 }
 
+/// Memory of the host that keeps what was on the card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostMemory {
+    /// Its pages stay where they are: the card copies by itself.
+    Pinned,
+    /// As a program's own: the driver copies in pieces through pinned memory.
+    Pageable,
+}
+
 type Done<T = ()> = Result<T, CardError>;
 
 /// A card: memory, streams, and kernels that fill and check.
@@ -107,8 +119,30 @@ pub trait Card: fmt::Debug {
     /// Puts pages of `page_bytes` behind reserved addresses (cuMemCreate, cuMemMap,
     /// cuMemSetAccess). Where it fails nothing has changed.
     fn back(&mut self, at: u64, bytes: u64, page_bytes: u64) -> Done;
-    /// Takes pages away again (cuMemUnmap, cuMemRelease).
+    /// Takes pages away again (cuMemUnmap, and cuMemRelease of those that were not mapped
+    /// by `alias`).
     fn unback(&mut self, at: u64, bytes: u64) -> Done;
+    /// Maps whole pages that are mapped at `from` at reserved addresses too (cuMemMap of
+    /// their handles); to be used once they are [`open`](Self::open).
+    fn alias(&mut self, at: u64, from: u64, bytes: u64) -> Done;
+    /// Lets mapped addresses be used (cuMemSetAccess).
+    fn open(&mut self, at: u64, bytes: u64) -> Done;
+    /// Takes physical memory that is mapped nowhere (cuMemCreate); its handle.
+    fn create(&mut self, bytes: u64) -> Done<u64>;
+    /// Gives such memory back (cuMemRelease).
+    fn release(&mut self, handle: u64) -> Done;
+
+    /// Has memory of the host ready for a copy of that size: pinning takes longer than copying.
+    fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done;
+    /// What the driver took of the card to pin memory of the host (its page tables), in
+    /// bytes, since the card was cleared.
+    fn pinning_bytes(&self) -> u64;
+    /// Copies memory that nothing writes to the host, waited for; a ticket for the copy.
+    fn save(&mut self, at: u64, bytes: u64, kept_in: HostMemory) -> Done<u64>;
+    /// Copies what is kept under a ticket to the card, waited for.
+    fn load(&mut self, ticket: u64, at: u64) -> Done;
+    /// Keeps a copy no longer.
+    fn forget(&mut self, ticket: u64) -> Done;
 
     /// Opens a stream-ordered pool of at most `most_bytes`, which keeps `keep_bytes` when
     /// the host waits (cuMemPoolCreate).

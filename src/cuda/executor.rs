@@ -6,7 +6,9 @@
 //! broken pattern. A policy that leaves the order of streams to others has the executor for
 //! that: each stream that it serves goes on behind all others. Before memory is unmapped or moved the host waits, as CUDA demands.
 
+mod aliases;
 mod judge;
+mod paging;
 mod steps;
 
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use crate::replay::{Moment, Observer};
 use crate::space::{BlockId, Device, Space};
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
 use crate::units::GIB;
+use paging::{Paging, Piece};
 use steps::At;
 
 /// What a run may hold beyond the capacity, staging and results of checks included.
@@ -96,6 +99,8 @@ pub struct Executor<'c> {
     /// Free memory of the card before anything was taken.
     baseline_bytes: Option<u64>,
     staging: Option<u64>,
+    /// Where the host stands behind the card.
+    paging: Option<Paging>,
     stopped: Option<(u64, CardError)>,
 }
 
@@ -114,6 +119,7 @@ impl<'c> Executor<'c> {
             held_bytes: 0,
             baseline_bytes: None,
             staging: None,
+            paging: None,
             stopped: None,
         };
         if let Err(error) = executor.open(space) {
@@ -124,6 +130,7 @@ impl<'c> Executor<'c> {
 
     fn open(&mut self, space: &Space) -> Result<(), CardError> {
         self.baseline_bytes = self.card.free_bytes()?;
+        self.paging = Paging::new(space, self.card.identity().page_bytes);
         if let Some(keeps_bytes) = self.plan.pool_keeps_bytes {
             self.card.open_pool(self.plan.capacity_bytes, keeps_bytes)?;
         }
@@ -158,6 +165,12 @@ impl<'c> Executor<'c> {
         for step in moment.space.steps() {
             self.step(step, &at)?;
         }
+        self.end_paging()?;
+        if let Event::Use { slot, stream } = *moment.event
+            && stream != ANY_STREAM
+        {
+            self.read(slot, stream)?;
+        }
         self.outcome(moment)?;
         self.row.events += 1;
         let marked = matches!(moment.event, Event::Mark { .. });
@@ -167,7 +180,7 @@ impl<'c> Executor<'c> {
         Ok(())
     }
 
-    /// The ordering points of the trace, and uses by other streams.
+    /// The ordering points of the trace.
     fn order(&mut self, event: &Event) -> Result<(), CardError> {
         match *event {
             Event::Record { stream, event } => self.card.record(stream, event),
@@ -178,7 +191,6 @@ impl<'c> Executor<'c> {
                 self.settle()?;
                 self.card.trim_pool()
             }
-            Event::Use { slot, stream } if stream != ANY_STREAM => self.read(slot, stream),
             _ => Ok(()),
         }
     }
@@ -235,7 +247,12 @@ impl<'c> Executor<'c> {
         self.busy = true;
         for span in self.spans(tenant) {
             self.row.filled_bytes += span.bytes();
-            self.card.fill(tenant.stream, span)?;
+            for piece in self.pieces(span) {
+                match piece.on_host {
+                    Some(page) => self.fill_on_host(tenant.stream, page, piece.span)?,
+                    None => self.card.fill(tenant.stream, piece.span)?,
+                }
+            }
         }
         Ok(())
     }
@@ -247,12 +264,34 @@ impl<'c> Executor<'c> {
             self.card.lag(lane, LAG_NS)?;
         }
         for span in self.spans(tenant) {
-            self.row.checked_bytes += span.bytes();
+            self.compare(lane, span, event)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, lane: StreamId, span: Span, event: u64) -> Result<(), CardError> {
+        self.busy = true;
+        self.row.checked_bytes += span.bytes();
+        for piece in self.pieces(span) {
+            match piece.on_host {
+                Some(page) => self.compare_on_host(lane, page, piece.span)?,
+                None => self.card.check(lane, piece.span)?,
+            }
             self.row.checks += 1;
-            self.card.check(lane, span)?;
             self.asked.push(event);
         }
         Ok(())
+    }
+
+    /// A span cut by where its pages are.
+    fn pieces(&self, span: Span) -> Vec<Piece> {
+        match &self.paging {
+            Some(paging) => paging.pieces(span),
+            None => vec![Piece {
+                span,
+                on_host: None,
+            }],
+        }
     }
 
     /// The parts of a block that are filled and checked.

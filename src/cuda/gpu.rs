@@ -4,6 +4,7 @@
 //! or dropped, whatever happened before. Results of checks lie in one buffer of a whole
 //! page, so that nothing of a policy shares pages with it.
 
+mod host_side;
 mod memory;
 mod start;
 
@@ -14,8 +15,9 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::card::{Card, CardError, Identity, PoolSizes, Span};
+use super::card::{Card, CardError, HostMemory, Identity, PoolSizes, Span};
 use crate::trace::StreamId;
+use host_side::Copies;
 
 type Done<T = ()> = Result<T, CardError>;
 
@@ -26,11 +28,20 @@ const THREADS: u32 = 256;
 /// Blocks of threads at most: enough to fill a card several times.
 const MOST_BLOCKS: u64 = 4096;
 
-/// A reservation and the pages behind it: address to handle and bytes.
+/// A reservation and the pages behind it, by address.
 #[derive(Debug, Default)]
 struct Reservation {
     bytes: u64,
-    pages: BTreeMap<u64, (sys::CUmemGenericAllocationHandle, u64)>,
+    pages: BTreeMap<u64, Page>,
+}
+
+/// A mapping of one handle.
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    handle: sys::CUmemGenericAllocationHandle,
+    bytes: u64,
+    /// The handle is owned by a mapping elsewhere.
+    alias: bool,
 }
 
 /// A card, held until it is dropped.
@@ -59,6 +70,9 @@ pub struct Gpu {
     fetched: Vec<u64>,
     mapped: BTreeMap<u64, u64>,
     reservations: BTreeMap<u64, Reservation>,
+    /// Handles that are mapped nowhere.
+    loose: BTreeSet<sys::CUmemGenericAllocationHandle>,
+    copies: Copies,
     pool: sys::CUmemoryPool,
     pooled: BTreeSet<u64>,
 }
@@ -176,6 +190,44 @@ impl Card for Gpu {
 
     fn unback(&mut self, at: u64, bytes: u64) -> Done {
         self.unback_pages(at, bytes)
+    }
+
+    fn alias(&mut self, at: u64, from: u64, bytes: u64) -> Done {
+        self.alias_pages(at, from, bytes)
+    }
+
+    fn open(&mut self, at: u64, bytes: u64) -> Done {
+        self.open_pages(at, bytes)
+    }
+
+    fn create(&mut self, bytes: u64) -> Done<u64> {
+        let handle = self.create_pages(bytes)?;
+        self.loose.insert(handle);
+        Ok(handle)
+    }
+
+    fn release(&mut self, handle: u64) -> Done {
+        self.release_loose(handle)
+    }
+
+    fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done {
+        self.copies.make_ready(bytes, kept_in)
+    }
+
+    fn pinning_bytes(&self) -> u64 {
+        self.copies.pinning_bytes()
+    }
+
+    fn save(&mut self, at: u64, bytes: u64, kept_in: HostMemory) -> Done<u64> {
+        self.copies.save(at, bytes, kept_in)
+    }
+
+    fn load(&mut self, ticket: u64, at: u64) -> Done {
+        self.copies.load(ticket, at)
+    }
+
+    fn forget(&mut self, ticket: u64) -> Done {
+        self.copies.forget(ticket)
     }
 
     fn open_pool(&mut self, most_bytes: u64, keep_bytes: u64) -> Done {
@@ -308,6 +360,7 @@ impl Card for Gpu {
         let _ = self.fetch();
         self.fetched.clear();
         self.clear_memory();
+        self.copies.clear();
         self.destroy_events();
     }
 }

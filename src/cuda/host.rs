@@ -5,12 +5,16 @@
 //! that lags: its work waits until somebody waits for it, so that a wait that was left
 //! out shows as surely as a card can make it.
 
+mod calls;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::card::{Card, CardError, Identity, PoolSizes, Span};
+use super::card::{CardError, Span};
 use super::pattern::byte;
 use crate::trace::StreamId;
-use crate::units::{GIB, MIB};
+use crate::units::MIB;
 
 /// Bytes are kept in pieces of this.
 const PIECE_BYTES: u64 = 4096;
@@ -59,6 +63,13 @@ pub struct HostCard {
     /// What is mapped or backed: first address and bytes.
     mapped: BTreeMap<u64, u64>,
     reserved: BTreeMap<u64, u64>,
+    /// Pages that are mapped a second time: first address to bytes and where they are.
+    aliases: BTreeMap<u64, (u64, u64)>,
+    /// Physical memory that is mapped nowhere, by its handle.
+    loose: BTreeMap<u64, u64>,
+    /// What the host keeps, by its ticket.
+    copies: BTreeMap<u64, Vec<u8>>,
+    tickets: u64,
     pool: Option<Pool>,
     lanes: HashMap<StreamId, Lane>,
     /// The lane whose position each event notes.
@@ -79,6 +90,10 @@ impl HostCard {
             pieces: HashMap::new(),
             mapped: BTreeMap::new(),
             reserved: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            loose: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            tickets: 0,
             pool: None,
             lanes: HashMap::new(),
             events: HashMap::new(),
@@ -94,7 +109,7 @@ impl HostCard {
     }
 
     fn held_bytes(&self) -> u64 {
-        let mapped = self.mapped.values();
+        let mapped = self.mapped.values().chain(self.loose.values());
         let mapped: u64 = mapped.map(|bytes| bytes.next_multiple_of(PAGE_BYTES)).sum();
         mapped + self.pool.as_ref().map_or(0, |pool| pool.high_bytes)
     }
@@ -111,7 +126,25 @@ impl HostCard {
 
     fn leave(&mut self, base: u64, call: &'static str) -> Done {
         let gone = self.mapped.remove(&base);
-        gone.map(|_| ()).ok_or_else(|| unknown(call, base))
+        let bytes = gone.ok_or_else(|| unknown(call, base))?;
+        // Whoever is given the memory next finds nothing in it.
+        for number in base / PIECE_BYTES..(base + bytes).div_ceil(PIECE_BYTES) {
+            self.pieces.remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Where the bytes behind an address are: elsewhere, in an alias.
+    fn origin(&self, address: u64) -> u64 {
+        match self.aliases.range(..=address).next_back() {
+            Some((base, (bytes, from))) if address - base < *bytes => from + (address - base),
+            _ => address,
+        }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
     }
 
     fn send(&mut self, lane: StreamId, work: Work) -> Done {
@@ -158,7 +191,8 @@ impl HostCard {
     fn each(&mut self, address: u64, bytes: u64, mut work: impl FnMut(u64, &mut u8)) {
         let mut at = 0;
         while at < bytes {
-            let (number, skip) = ((address + at) / PIECE_BYTES, (address + at) % PIECE_BYTES);
+            let place = self.origin(address + at);
+            let (number, skip) = (place / PIECE_BYTES, place % PIECE_BYTES);
             let fresh = || vec![0; PIECE_BYTES as usize].into_boxed_slice();
             let piece = self.pieces.entry(number).or_insert_with(fresh);
             let part = (PIECE_BYTES - skip).min(bytes - at);
@@ -191,8 +225,11 @@ impl HostCard {
         }
         let mut at = from;
         while at < to {
-            let below = self.mapped.range(..=at).next_back();
-            match below.map(|(base, bytes)| base + bytes) {
+            let mapped = self.mapped.range(..=at).next_back();
+            let alias = self.aliases.range(..=at).next_back();
+            let ends = mapped.map(|(base, bytes)| base + bytes);
+            let ends = ends.max(alias.map(|(base, (bytes, _))| base + bytes));
+            match ends {
                 Some(end) if end > at => at = end,
                 _ => return false,
             }
@@ -205,169 +242,5 @@ fn unknown(call: &'static str, address: u64) -> CardError {
     CardError::Driver {
         call,
         what: format!("nothing is mapped at {address:#x}"),
-    }
-}
-
-impl Card for HostCard {
-    fn identity(&self) -> Identity {
-        Identity {
-            name: "host".into(),
-            about: "memory of the host".into(),
-            total_bytes: self.total_bytes,
-            page_bytes: PAGE_BYTES,
-        }
-    }
-
-    fn free_bytes(&mut self) -> Done<Option<u64>> {
-        Ok((!self.shares).then(|| self.total_bytes - self.held_bytes()))
-    }
-
-    fn map(&mut self, bytes: u64) -> Done<u64> {
-        let base = self.addresses(bytes);
-        self.shares |= !bytes.is_multiple_of(PAGE_BYTES);
-        self.enter(base, bytes).map(|()| base)
-    }
-
-    fn unmap(&mut self, base: u64) -> Done {
-        self.leave(base, "unmap")
-    }
-
-    fn reserve(&mut self, bytes: u64) -> Done<u64> {
-        self.next = self.next.next_multiple_of(GIB);
-        let base = self.addresses(bytes);
-        self.reserved.insert(base, bytes);
-        Ok(base)
-    }
-
-    fn unreserve(&mut self, base: u64) -> Done {
-        let gone = self.reserved.remove(&base);
-        gone.map(|_| ()).ok_or_else(|| unknown("unreserve", base))
-    }
-
-    fn back(&mut self, at: u64, bytes: u64, page_bytes: u64) -> Done {
-        for page in (at..at + bytes).step_by(page_bytes as usize) {
-            if let Err(error) = self.enter(page, page_bytes) {
-                self.unback(at, page - at)?;
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn unback(&mut self, at: u64, bytes: u64) -> Done {
-        let pages: Vec<u64> = self.mapped.range(at..at + bytes).map(|it| *it.0).collect();
-        pages
-            .into_iter()
-            .try_for_each(|page| self.leave(page, "unback"))
-    }
-
-    fn open_pool(&mut self, most_bytes: u64, _keep_bytes: u64) -> Done {
-        self.pool = Some(Pool {
-            base: self.addresses(most_bytes),
-            most_bytes,
-            ..Pool::default()
-        });
-        Ok(())
-    }
-
-    fn take(&mut self, bytes: u64, _lane: StreamId) -> Done<u64> {
-        let no_room = CardError::OutOfMemory { bytes };
-        let pool = self.pool.as_mut().ok_or_else(|| no_room.clone())?;
-        let step = bytes.next_multiple_of(POOL_STEP_BYTES);
-        let mut at = pool.base;
-        for (base, taken) in &pool.taken {
-            if base - at >= step {
-                break;
-            }
-            at = base + taken;
-        }
-        if at + step > pool.base + pool.most_bytes {
-            return Err(no_room);
-        }
-        pool.taken.insert(at, step);
-        let high = (at + step - pool.base).next_multiple_of(PAGE_BYTES);
-        pool.high_bytes = pool.high_bytes.max(high);
-        Ok(at)
-    }
-
-    /// The pool waits for the lane, so that whoever is served next comes after it.
-    fn give(&mut self, address: u64, lane: StreamId) -> Done {
-        self.drain(lane);
-        let pool = self.pool.as_mut();
-        let gone = pool.and_then(|pool| pool.taken.remove(&address));
-        gone.map(|_| ()).ok_or_else(|| unknown("give", address))
-    }
-
-    fn trim_pool(&mut self) -> Done {
-        if let Some(pool) = &mut self.pool {
-            let ends = pool.taken.iter().map(|(base, bytes)| base + bytes);
-            let end = ends.max().unwrap_or(pool.base);
-            pool.high_bytes = (end - pool.base).next_multiple_of(PAGE_BYTES);
-        }
-        Ok(())
-    }
-
-    fn pool_sizes(&mut self) -> Done<PoolSizes> {
-        let sizes = self.pool.as_ref().map(|pool| PoolSizes {
-            reserved_bytes: pool.high_bytes,
-            used_bytes: pool.taken.values().sum(),
-        });
-        Ok(sizes.unwrap_or_default())
-    }
-
-    fn record(&mut self, lane: StreamId, event: u32) -> Done {
-        self.events.insert(event, lane);
-        Ok(())
-    }
-
-    fn wait_event(&mut self, _lane: StreamId, event: u32) -> Done {
-        if let Some(on) = self.events.get(&event) {
-            self.drain(*on);
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self, _lane: StreamId, on: StreamId) -> Done {
-        self.drain(on);
-        Ok(())
-    }
-
-    fn sync_lane(&mut self, lane: StreamId) -> Done {
-        self.drain(lane);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Done {
-        let mut lanes: Vec<StreamId> = self.lanes.keys().copied().collect();
-        lanes.sort_unstable();
-        lanes.into_iter().for_each(|lane| self.drain(lane));
-        Ok(())
-    }
-
-    fn copy(&mut self, lane: StreamId, to: u64, from: u64, bytes: u64) -> Done {
-        self.send(lane, Work::Copy { to, from, bytes })
-    }
-
-    fn fill(&mut self, lane: StreamId, span: Span) -> Done {
-        self.send(lane, Work::Fill(span))
-    }
-
-    fn check(&mut self, lane: StreamId, span: Span) -> Done {
-        self.verdicts.push(0);
-        self.send(lane, Work::Check(span, self.verdicts.len() - 1))
-    }
-
-    fn lag(&mut self, lane: StreamId, _for_ns: u64) -> Done {
-        self.lanes.entry(lane).or_default().lags = true;
-        Ok(())
-    }
-
-    fn verdicts(&mut self) -> Done<Vec<u64>> {
-        self.sync()?;
-        Ok(std::mem::take(&mut self.verdicts))
-    }
-
-    fn clear(&mut self) {
-        *self = HostCard::new(self.total_bytes);
     }
 }

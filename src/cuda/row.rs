@@ -65,6 +65,12 @@ pub struct CardRow {
     pub moves_checked: u64,
     /// Bytes moved on the card.
     pub moved_bytes: u64,
+    /// Bytes of pages that were mapped a second time, for aliases.
+    pub aliased_bytes: u64,
+    /// Bytes of pages that went to the host, and of those that came back.
+    pub paged_bytes: u64,
+    /// Pages that came back and whose blocks were compared at once.
+    pub pages_checked: u64,
     /// Checks that found a wrong byte.
     pub patterns_broken: u64,
     /// Wrong bytes that they found.
@@ -104,7 +110,9 @@ pub struct CardRow {
     pub pool_reserved_read_bytes: Option<u64>,
     /// The largest difference of them at a look.
     pub pool_difference_bytes: Option<u64>,
-    /// Timed calls of the driver: map, unmap, reserve, back, unback.
+    /// Most bytes that the policy held on the card at once.
+    pub held_peak_bytes: u64,
+    /// Timed calls of the driver: map, unmap, reserve, back, unback, alias.
     pub driver_calls: u64,
     /// What the host waited for them.
     pub driver_ns: u64,
@@ -114,6 +122,10 @@ pub struct CardRow {
     pub move_ns: u64,
     /// What the cost model charges for them.
     pub move_model_ns: u64,
+    /// What the host waited for pages that went to it and came back.
+    pub paging_ns: u64,
+    /// What the cost model charges for them.
+    pub paging_model_ns: u64,
     /// Memory that was free before the run and is not after it.
     pub left_bytes: Option<u64>,
     /// All of the run, as the host saw it.

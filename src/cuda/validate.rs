@@ -32,16 +32,22 @@ pub enum Fault {
     NoWait,
     /// Moves lose their last bytes.
     ShortMove,
+    /// Every part of an alias is the first page of it.
+    PageTwice,
+    /// Pages come back from the host without what was on them.
+    LostPage,
     /// No fault, but checks come late as under `NoWait`: nothing may break.
     Late,
 }
 
 impl Fault {
     /// All, by name.
-    pub const ALL: [(&'static str, Fault); 4] = [
+    pub const ALL: [(&'static str, Fault); 6] = [
         ("shift", Fault::Shift),
         ("no-wait", Fault::NoWait),
         ("short-move", Fault::ShortMove),
+        ("page-twice", Fault::PageTwice),
+        ("lost-page", Fault::LostPage),
         ("late", Fault::Late),
     ];
 
@@ -172,7 +178,10 @@ fn carried_out(
         row.say("streams ordered by the executor: the policy leaves that to others");
     }
     if let Some((event, error)) = stopped {
-        row.verdict = Verdict::Disagrees;
+        row.verdict = match error {
+            CardError::NotCarriedOut(_) => Verdict::NotRun,
+            _ => Verdict::Disagrees,
+        };
         row.say(&format!("event {event}: {error}"));
     }
     row

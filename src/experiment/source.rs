@@ -1,5 +1,6 @@
 //! What goes into an experiment: traces from files, workloads made from a seed, and cards.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,10 +14,12 @@ use crate::units::{format_bytes, parse_bytes};
 /// The card where none is named.
 pub const DEFAULT_CARD: &str = "h200";
 
-/// A measured card by name, or the default one with another size.
+/// A measured card by name or from a file of `calibrate`, or the default one with
+/// another size.
 ///
 /// # Errors
-/// Neither a known name nor a size; the text says which are known.
+/// Neither a known name nor a size; the text says which are known. A file that is no
+/// device.
 pub fn card_of(text: &str) -> Result<Arc<Device>, String> {
     let measured = |name: &str| {
         let found = DEVICES.iter().find(|(known, _)| *known == name);
@@ -25,11 +28,16 @@ pub fn card_of(text: &str) -> Result<Arc<Device>, String> {
     if let Some(device) = measured(text) {
         return device.map(Arc::new);
     }
+    if text.ends_with(".toml") {
+        let body = fs::read_to_string(text).map_err(|error| format!("{text}: {error}"))?;
+        let device = Device::from_toml(&body).map_err(|error| format!("{text}: {error}"))?;
+        return Ok(Arc::new(device));
+    }
     let known: Vec<&str> = DEVICES.iter().map(|(name, _)| *name).collect();
     let known = known.join(", ");
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(format!(
-            "there is no card '{text}'; known are: {known}; or give a size such as 80GiB"
+            "there is no card '{text}'; known are: {known}; or give a file that ends in .toml, or a size such as 80GiB"
         ));
     }
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;

@@ -16,7 +16,10 @@ impl Calibration {
              host's time;\n# beside them the 10th to the 90th percentile and how many \
              measurements.\n# back = cuMemCreate + cuMemMap + cuMemSetAccess, unback = cuMemUnmap \
              + cuMemRelease,\n# copy = device-to-device, waited for; the largest moves {} a \
-             second.\n",
+             second.\n# create, map, access, unmap: single calls, on pages that are mapped \
+             elsewhere too.\n# host_copy: half of a copy to pinned memory of the host and \
+             back.\n# sync_ns: from the launch of one kernel over 1 MiB to the host's going on; \
+             what runs longer is waited for longer.\n",
             identity.about,
             format_bytes(self.copy_bytes_per_s)
         );
@@ -30,14 +33,7 @@ impl Calibration {
         let _ = writeln!(text, "page_bytes = {page:?}");
         let sync = self.sync;
         let _ = writeln!(text, "sync_ns = {} # {}", sync.median_ns, beside(sync));
-        for (name, points) in [
-            ("malloc", &self.malloc),
-            ("free", &self.free),
-            ("reserve", &self.reserve),
-            ("back", &self.back),
-            ("unback", &self.unback),
-            ("copy", &self.copy),
-        ] {
+        for (name, points) in self.tables() {
             table(&mut text, name, points);
         }
         text

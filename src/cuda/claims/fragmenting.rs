@@ -1,6 +1,7 @@
 //! (b) A checkerboard: memory is filled, every other block is freed, and larger blocks are
 //! asked for. The driver maps pages of scattered holes side by side, so that only what is
-//! free counts; a pool has one range of addresses, and needs a hole.
+//! free counts, unless two blocks share a page; a pool has one range of addresses, and needs
+//! a hole.
 
 use serde::Serialize;
 
@@ -8,9 +9,9 @@ use crate::cuda::card::{Card, CardError};
 use crate::units::MIB;
 
 /// Sizes of the blocks.
-const BLOCKS: [u64; 4] = [2 * MIB, 8 * MIB, 64 * MIB, 512 * MIB];
+const BLOCKS: [u64; 5] = [MIB, 2 * MIB, 8 * MIB, 64 * MIB, 512 * MIB];
 /// More blocks than this would only take time.
-const MOST_BLOCKS: u64 = 8192;
+const MOST_BLOCKS: u64 = 160_000;
 
 /// One request after the checkerboard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -52,6 +52,11 @@ impl Executor<'_> {
     /// Whether the driver does not give what the policy lacks: beyond the capacity by what
     /// is held on the card, else it is asked.
     fn driver_refuses(&mut self, shortage: OutOfMemory) -> Result<bool, CardError> {
+        if let Some(paging) = &self.paging
+            && paging.full(self.plan.capacity_bytes, shortage.wanted_bytes)
+        {
+            return Ok(true);
+        }
         let after = self.held_bytes.saturating_add(shortage.wanted_bytes);
         if after > self.plan.capacity_bytes {
             return Ok(true);
@@ -74,8 +79,13 @@ impl Executor<'_> {
         let (Some(baseline), Some(read)) = (self.baseline_bytes, self.card.free_bytes()?) else {
             return Ok(());
         };
-        let beside = self.staging.map_or(0, |_| STAGING_BYTES);
-        let predicted = baseline.saturating_sub(space.counters().page_bytes + beside);
+        let mut beside = self.staging.map_or(0, |_| STAGING_BYTES);
+        let mut taken = space.counters().page_bytes;
+        if let Some(paging) = &self.paging {
+            taken = paging.resident_bytes();
+            beside = paging.beside_bytes() + self.card.pinning_bytes();
+        }
+        let predicted = baseline.saturating_sub(taken + beside);
         let row = &mut self.row;
         row.looks += 1;
         row.looks_met += u64::from(predicted == read);

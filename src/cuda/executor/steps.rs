@@ -65,6 +65,9 @@ impl Executor<'_> {
     /// map are predictions.
     pub(super) fn step(&mut self, step: &Step, at: &At<'_>) -> Result<(), CardError> {
         let pooled = self.plan.pooled();
+        if self.paged_step(step)? {
+            return Ok(());
+        }
         match step.kind {
             StepKind::Map(_)
             | StepKind::Unmap(_)
@@ -84,6 +87,11 @@ impl Executor<'_> {
             StepKind::Unreserve(_) => self.unreserve(step),
             StepKind::Back(_) => self.back(step),
             StepKind::Unback(_) => self.unback(step),
+            StepKind::Alias(_) => self.alias(step),
+            StepKind::Unalias(_) => self.unalias(step),
+            StepKind::PageOut | StepKind::PageIn => {
+                unreachable!("pages go to the host under managed memory alone")
+            }
             // What a refusal comes to is judged by the outcome of the event.
             StepKind::Refused => Ok(()),
             StepKind::Place(block) => self.place(block, step, at),
@@ -103,7 +111,7 @@ impl Executor<'_> {
     }
 
     /// A call of the driver, timed, beside what the model charges for it.
-    fn timed<T>(
+    pub(super) fn timed<T>(
         &mut self,
         model_ns: u64,
         call: impl FnOnce(&mut dyn Card) -> Result<T, CardError>,
@@ -120,7 +128,7 @@ impl Executor<'_> {
     }
 
     /// Counts what is to be held; more than the run may hold is refused before it is asked.
-    fn hold(&mut self, bytes: u64) -> Result<(), CardError> {
+    pub(super) fn hold(&mut self, bytes: u64) -> Result<(), CardError> {
         let wanted_bytes = self.held_bytes.saturating_add(bytes);
         let most_bytes = self.plan.capacity_bytes.saturating_add(BESIDE_BYTES);
         if wanted_bytes > most_bytes {
@@ -130,6 +138,7 @@ impl Executor<'_> {
             });
         }
         self.held_bytes = wanted_bytes;
+        self.row.held_peak_bytes = self.row.held_peak_bytes.max(wanted_bytes);
         Ok(())
     }
 
@@ -177,7 +186,9 @@ impl Executor<'_> {
     fn back(&mut self, step: &Step) -> Result<(), CardError> {
         self.hold(step.bytes)?;
         let (real, backing) = self.tenants.real(step.address);
-        let model_ns = self.plan.device.back_ns(step.bytes);
+        let device = &self.plan.device;
+        let model_ns =
+            device.back_ns(step.bytes) + device.handles_ns(step.bytes, backing.page_bytes);
         self.timed(model_ns, |card| {
             card.back(real, step.bytes, backing.page_bytes)
         })
@@ -217,7 +228,16 @@ impl Executor<'_> {
             deferred: false,
         };
         self.row.allocations += 1;
-        self.order_behind_all(stream)?;
+        if self.paging.is_some() {
+            self.place_later(block, tenant);
+            return Ok(());
+        }
+        self.settle_in(block, tenant)
+    }
+
+    /// Fills a block that was placed, and takes it into the books.
+    pub(super) fn settle_in(&mut self, block: BlockId, tenant: Tenant) -> Result<(), CardError> {
+        self.order_behind_all(tenant.stream)?;
         self.fill(&tenant)?;
         // A planted fault must be found by the card, not by the books.
         if self.tenants.enter(block, tenant) && self.plan.how.fault != Some(Fault::Shift) {
@@ -254,6 +274,7 @@ impl Executor<'_> {
 
     /// A block is freed: it is checked where it was used last, behind all who used it.
     fn release(&mut self, block: BlockId, at: &At<'_>) -> Result<(), CardError> {
+        self.fill_placed()?;
         let Some(tenant) = self.tenants.leave(block) else {
             // The driver's pool had not served it.
             return Ok(());
@@ -272,6 +293,7 @@ impl Executor<'_> {
         }
         self.follow(lane, tenant.stream)?;
         self.check(&tenant, lane, at.event)?;
+        self.drop_pages(&tenant)?;
         if self.plan.pooled() {
             self.card.give(tenant.real, lane)?;
         }

@@ -7,7 +7,7 @@ use std::ptr;
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
-use super::{Done, Gpu, Reservation, told};
+use super::{Done, Gpu, Page, Reservation, told};
 use crate::cuda::card::{Card, CardError};
 use crate::trace::StreamId;
 
@@ -106,30 +106,83 @@ impl Gpu {
                 return Err(error);
             }
         }
+        self.open_pages(at, bytes)
+    }
+
+    /// Lets mapped pages be read and written.
+    pub(super) fn open_pages(&mut self, at: u64, bytes: u64) -> Done {
         let access = sys::CUmemAccessDesc {
             location: place(self.device),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
-        // SAFETY: the whole range was just mapped; the driver reads one description.
+        // SAFETY: the range is mapped, or the driver says that it is not; it reads one
+        // description.
         unsafe { sys::cuMemSetAccess(at, bytes as usize, &raw const access, 1) }
             .result()
             .map_err(told("cuMemSetAccess", bytes))
     }
 
-    fn back_page(&mut self, page: u64, bytes: u64) -> Done {
+    /// Physical memory of its own.
+    pub(super) fn create_pages(&self, bytes: u64) -> Done<sys::CUmemGenericAllocationHandle> {
         let (properties, mut handle) = (pages_of(self.device), 0);
         // SAFETY: the driver reads the properties and writes one handle.
         unsafe { sys::cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0) }
             .result()
             .map_err(told("cuMemCreate", bytes))?;
-        // SAFETY: the handle is new and the range reserved and without pages.
-        let mapped = unsafe { sys::cuMemMap(page, bytes as usize, 0, handle, 0) };
-        if let Err(error) = mapped.result() {
+        Ok(handle)
+    }
+
+    pub(super) fn release_loose(&mut self, handle: sys::CUmemGenericAllocationHandle) -> Done {
+        if !self.loose.remove(&handle) {
+            return Err(unknown("cuMemRelease", handle));
+        }
+        // SAFETY: the handle is in the books, and leaves them here.
+        unsafe { sys::cuMemRelease(handle) }
+            .result()
+            .map_err(told("cuMemRelease", 0))
+    }
+
+    fn back_page(&mut self, at: u64, bytes: u64) -> Done {
+        let handle = self.create_pages(bytes)?;
+        let page = Page {
+            handle,
+            bytes,
+            alias: false,
+        };
+        let mapped = self.map_page(at, page);
+        if mapped.is_err() {
             // SAFETY: the handle is mapped nowhere and is forgotten here.
             let _ = unsafe { sys::cuMemRelease(handle) };
-            return Err(told("cuMemMap", bytes)(error));
         }
-        self.reservation(page)?.pages.insert(page, (handle, bytes));
+        mapped
+    }
+
+    fn map_page(&mut self, at: u64, page: Page) -> Done {
+        let reservation = self.reservation(at)?;
+        // SAFETY: the handle is live; the range is reserved, and the driver refuses one
+        // that has pages.
+        unsafe { sys::cuMemMap(at, page.bytes as usize, 0, page.handle, 0) }
+            .result()
+            .map_err(told("cuMemMap", page.bytes))?;
+        reservation.pages.insert(at, page);
+        Ok(())
+    }
+
+    /// Maps the handles behind a range a second time.
+    pub(super) fn alias_pages(&mut self, at: u64, from: u64, bytes: u64) -> Done {
+        let origin = self.reservation(from)?;
+        let pages = origin.pages.range(from..from + bytes);
+        let pages: Vec<(u64, Page)> = pages.map(|(page, held)| (*page, *held)).collect();
+        if pages.iter().map(|(_, page)| page.bytes).sum::<u64>() != bytes {
+            return Err(unknown("cuMemMap", from));
+        }
+        for (address, page) in pages {
+            let page = Page {
+                alias: true,
+                ..page
+            };
+            self.map_page(at + (address - from), page)?;
+        }
         Ok(())
     }
 
@@ -141,14 +194,16 @@ impl Gpu {
             reservation.pages.remove(page);
         }
         let mut done = Ok(());
-        for (page, (handle, bytes)) in pages {
+        for (at, page) in pages {
             // SAFETY: the page was mapped as one, and the host has waited for its users.
-            let unmapped = unsafe { sys::cuMemUnmap(page, bytes as usize) };
-            // SAFETY: the handle is released once; it leaves the books above.
-            let released = unsafe { sys::cuMemRelease(handle) };
-            let both = unmapped.result().map_err(told("cuMemUnmap", 0));
-            let both = both.and(released.result().map_err(told("cuMemRelease", 0)));
-            done = done.and(both);
+            let unmapped = unsafe { sys::cuMemUnmap(at, page.bytes as usize) };
+            done = done.and(unmapped.result().map_err(told("cuMemUnmap", 0)));
+            if !page.alias {
+                // SAFETY: the handle is released once; it leaves the books above. Where it
+                // is still mapped elsewhere, its memory goes with the last mapping.
+                let released = unsafe { sys::cuMemRelease(page.handle) };
+                done = done.and(released.result().map_err(told("cuMemRelease", 0)));
+            }
         }
         done
     }
@@ -227,5 +282,8 @@ impl Gpu {
             let _ = self.free_addresses(base);
         }
         self.reservations.clear();
+        while let Some(handle) = self.loose.first().copied() {
+            let _ = self.release_loose(handle);
+        }
     }
 }

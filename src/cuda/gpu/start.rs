@@ -95,6 +95,8 @@ impl Gpu {
             fetched: Vec::new(),
             mapped: Default::default(),
             reservations: Default::default(),
+            loose: Default::default(),
+            copies: Default::default(),
             pool: std::ptr::null_mut(),
             pooled: Default::default(),
         };
