@@ -8,7 +8,8 @@
 //! Parameters: `block`, the bytes of a block: tokens of a block times the bytes of a token;
 //! `share`, the percentage of the capacity that is the pool's, rounded down to whole
 //! blocks; `over`, the policy of everything else (weights, workspace), which has what the
-//! pool leaves and must order streams if the trace has several.
+//! pool leaves (with a share of 100 it may be nothing, so that it must not take memory at
+//! the start) and must order streams if the trace has several.
 //!
 //! A request of exactly `block` bytes is a block's and is served from the pool or not at
 //! all; one of any other size is no block. So nothing is lost between blocks, whichever
@@ -291,11 +292,12 @@ mod tests {
         assert_eq!(policy.servable(space, 0), 512);
     }
 
+    /// 3000 bytes are two blocks of 1024; the 952 that are left are best fit's.
     #[test]
     fn all_of_a_card_may_be_blocks() {
         let hand = play(
             "paging:block=1024,share=100,over=best-fit",
-            2048,
+            3000,
             "A a 1024 ; A b 1024 align=1024 ; A c 1024",
         );
         assert_eq!(hand.told, ["0", "1024", "OOM"]);
