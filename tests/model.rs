@@ -70,6 +70,8 @@ impl Scale {
             "uniform",
             "stitching",
             "managed",
+            "planned",
+            "paging",
         ];
         if is(&["rmm-binning", "rmm-fixed"]) {
             Scale::HUGE
