@@ -162,12 +162,28 @@ fn pages_come_back_from_the_host_as_they_went() {
             "{row:?}"
         );
         assert!(row.paged_bytes > 0 && row.pages_checked > 0, "{row:?}");
-        assert!(row.held_peak_bytes <= 6 << 20, "{row:?}");
+        assert_eq!(
+            (row.held_peak_bytes, row.pages_across),
+            (6 << 20, 0),
+            "{row:?}"
+        );
         assert_eq!((row.failures_predicted, row.allocations), (0, 150));
         let row = run(Some(Fault::LostPage));
         assert!(row.patterns_broken > 0, "{row:?}");
         assert_eq!(row.verdict, Verdict::Disagrees);
     }
+}
+
+#[test]
+fn a_card_smaller_than_a_page_leaves_all_of_them_on_the_host() {
+    let row = run_trace(exercise(40, 1 << 14), "managed", 1 << 20, None);
+    assert_eq!(
+        (row.patterns_broken, row.verdict),
+        (0, Verdict::Agrees),
+        "{row:?}"
+    );
+    assert_eq!((row.held_peak_bytes, row.allocations), (0, 40), "{row:?}");
+    assert!(row.pages_across > 0, "{row:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod aliases;
 mod judge;
+mod pages;
 mod paging;
 mod steps;
 
@@ -23,7 +24,7 @@ use crate::replay::{Moment, Observer};
 use crate::space::{BlockId, Device, Space};
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
 use crate::units::GIB;
-use paging::{Paging, Piece};
+use pages::{Paging, Piece};
 use steps::At;
 
 /// What a run may hold beyond the capacity, staging and results of checks included.

@@ -71,6 +71,9 @@ pub struct CardRow {
     pub paged_bytes: u64,
     /// Pages that came back and whose blocks were compared at once.
     pub pages_checked: u64,
+    /// Pages that were used where they lie on the host, since the capacity had no room and
+    /// the policy made none.
+    pub pages_across: u64,
     /// Checks that found a wrong byte.
     pub patterns_broken: u64,
     /// Wrong bytes that they found.

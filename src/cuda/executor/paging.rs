@@ -8,116 +8,19 @@
 //! holds for what is on the card. A page that is used where it lies on the host (a block
 //! larger than the card, a free of what was paged out) is copied to a spare page for that.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Executor;
+use super::pages::{Paging, Place, runs};
 use crate::cuda::card::{CardError, HostMemory, Span};
 use crate::cuda::tenants::{Backing, Tenant};
 use crate::cuda::validate::Fault;
-use crate::space::{BlockId, Space, Step, StepKind};
+use crate::space::{BlockId, Step, StepKind};
 use crate::trace::StreamId;
 use crate::units::{GIB, TIB, format_bytes};
 
 /// Addresses that are reserved around the first mapping, both ways.
 const AROUND_BYTES: u64 = TIB;
-
-/// Where a page is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Card,
-    /// The ticket of its copy; none where nothing was ever written.
-    Host(Option<u64>),
-}
-
-/// The page table of managed memory, by addresses of the card.
-#[derive(Debug, Default)]
-pub(super) struct Paging {
-    page_bytes: u64,
-    host_bytes: u64,
-    /// What the policy has reserved, on either side.
-    reserved_bytes: u64,
-    places: BTreeMap<u64, Place>,
-    /// Blocks of this event, to be filled once pages have made room.
-    placed: Vec<(BlockId, Tenant)>,
-    /// Pages that come and go again within this event.
-    passing: BTreeSet<u64>,
-    /// What this event's transfers moved: out, and back.
-    moved_bytes: [u64; 2],
-    /// A page to use what lies on the host.
-    spare: Option<u64>,
-}
-
-/// Bytes of a block that lie in one place.
-pub(super) struct Piece {
-    pub span: Span,
-    /// The page, where it is on the host.
-    pub on_host: Option<u64>,
-}
-
-impl Paging {
-    /// The page table, where the policy lets the host stand behind the card.
-    pub fn new(space: &Space, page_bytes: u64) -> Option<Self> {
-        (space.host_bytes() > 0).then(|| Paging {
-            page_bytes,
-            host_bytes: space.host_bytes(),
-            ..Paging::default()
-        })
-    }
-
-    /// Bytes that the steps so far leave on the card.
-    pub fn resident_bytes(&self) -> u64 {
-        let places = self.places.values();
-        places.filter(|place| **place == Place::Card).count() as u64 * self.page_bytes
-    }
-
-    /// Bytes of the card beside them.
-    pub fn beside_bytes(&self) -> u64 {
-        self.spare.map_or(0, |_| self.page_bytes)
-    }
-
-    /// Whether card and host hold no `wanted_bytes` more.
-    pub fn full(&self, capacity_bytes: u64, wanted_bytes: u64) -> bool {
-        let after = self.reserved_bytes.saturating_add(wanted_bytes);
-        after > capacity_bytes.saturating_add(self.host_bytes)
-    }
-
-    fn pages(&self, from: u64, to: u64) -> impl Iterator<Item = u64> + use<> {
-        let first = from - from % self.page_bytes;
-        (first..to).step_by(self.page_bytes as usize)
-    }
-
-    /// Cuts a span where it goes from one place to the other.
-    pub fn pieces(&self, span: Span) -> Vec<Piece> {
-        let mut pieces: Vec<Piece> = Vec::new();
-        let (start, end) = (span.base + span.from, span.base + span.to);
-        for page in self.pages(start, end) {
-            let from = start.max(page) - span.base;
-            let to = end.min(page + self.page_bytes) - span.base;
-            let on_host = matches!(self.places.get(&page), Some(Place::Host(_))).then_some(page);
-            match pieces.last_mut() {
-                Some(last) if last.on_host.is_none() && on_host.is_none() => last.span.to = to,
-                _ => pieces.push(Piece {
-                    span: Span { from, to, ..span },
-                    on_host,
-                }),
-            }
-        }
-        pieces
-    }
-}
-
-/// Pages side by side as ranges: first address and bytes.
-fn runs(pages: &[u64], page_bytes: u64) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for page in pages {
-        match runs.last_mut() {
-            Some((at, bytes)) if *at + *bytes == *page => *bytes += page_bytes,
-            _ => runs.push((*page, page_bytes)),
-        }
-    }
-    runs
-}
 
 impl Executor<'_> {
     fn paging(&mut self) -> &mut Paging {
@@ -186,13 +89,6 @@ impl Executor<'_> {
         }
         self.fill_placed()?;
         self.paging().passing.clear();
-        let (held_bytes, capacity_bytes) = (self.held_bytes, self.plan.capacity_bytes);
-        if held_bytes > capacity_bytes {
-            return Err(CardError::Budget {
-                wanted_bytes: held_bytes,
-                most_bytes: capacity_bytes,
-            });
-        }
         Ok(())
     }
 
@@ -206,10 +102,25 @@ impl Executor<'_> {
             let fresh: Vec<u64> = touched
                 .filter(|page| !paging.places.contains_key(page))
                 .collect();
-            self.back_pages(&fresh)?;
+            let room = self.room_pages().min(fresh.len());
+            self.back_pages(&fresh[..room])?;
+            self.leave_on_host(&fresh[room..]);
             self.settle_in(block, tenant)?;
         }
         Ok(())
+    }
+
+    /// Pages that the capacity has room for.
+    fn room_pages(&mut self) -> usize {
+        let room_bytes = self.plan.capacity_bytes.saturating_sub(self.held_bytes);
+        (room_bytes / self.paging().page_bytes) as usize
+    }
+
+    /// New pages that find no room, as nothing may go for them.
+    fn leave_on_host(&mut self, pages: &[u64]) {
+        self.row.pages_across += pages.len() as u64;
+        let places = &mut self.paging().places;
+        places.extend(pages.iter().map(|page| (*page, Place::Host(None))));
     }
 
     fn back_pages(&mut self, pages: &[u64]) -> Result<(), CardError> {
@@ -303,6 +214,10 @@ impl Executor<'_> {
         };
         // What goes again before anything else happens is used where it lies.
         if self.paging().passing.remove(&page) {
+            return Ok(());
+        }
+        if self.room_pages() == 0 {
+            self.row.pages_across += 1;
             return Ok(());
         }
         self.back_pages(&[page])?;
