@@ -1,6 +1,6 @@
 //! One cell of an experiment: one trace under one policy on one card, and what was seen.
 //!
-//! An experiment is a file ([`file`]) that becomes cells ([`plan`]); they are run
+//! An experiment is a file ([`mod@file`]) that becomes cells ([`plan`]); they are run
 //! ([`runner`]), kept as they are done ([`journal`]), and written in order ([`rows`],
 //! [`bands`]), on one machine or in shards that are joined ([`merge`]).
 //!

@@ -68,7 +68,7 @@ pub fn write<'a>(rows: impl IntoIterator<Item = &'a CellRow>, out: impl Write) -
     writer.finish()
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// [`RowsError`], naming `file` and the line.

@@ -137,6 +137,8 @@ pub const METRICS: &[Metric] = &[
     metric("fit_bytes", "smallest capacity that serves everything", Bytes, Lower, |row| row.fit_bytes),
     metric("rounded_peak_bytes", "peak of rounded requests", Bytes, Lower, |row| Some(row.rounded_peak_bytes)),
     metric("packed_bytes", "best packing found", Bytes, Neither, |row| row.packed_bytes),
+    metric("paged_bytes", "bytes paged to the host and back", Bytes, Lower, |row| Some(row.paged_bytes)),
+    metric("uses", "uses", Count, Neither, |row| Some(row.uses)),
     metric("trace_ns", "trace time", Nanos, Neither, |row| Some(row.trace_ns)),
     metric("longest_pause_ns", "longest pause", Nanos, Lower, |row| Some(row.longest_pause_ns)),
     metric("failure_ppm", "failure rate", Share, Lower, |row| ratio(row.failed, row.served + row.failed)),

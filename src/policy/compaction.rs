@@ -7,8 +7,8 @@
 //! The triggers by a shortage and by fragmentation above 30 %, at most every 5 minutes,
 //! are those that operators of GPU clusters describe.
 //!
-//! How: by `mover`: [`slide`] closes holes from below, [`two_finger`] fills them from
-//! above, [`evacuate`] empties segments, which go back to the driver. Where blocks have
+//! How: by `mover`: `slide` closes holes from below, `two-finger` fills them from
+//! above, `evacuate` empties segments, which go back to the driver. Where blocks have
 //! fixed sizes the policy exchanges them ([`Policy::gather`]), all at once.
 //! A policy that orders streams waits for the device first.
 //!

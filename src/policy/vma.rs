@@ -13,7 +13,7 @@
 //!
 //! Tie-breaks: blocks are tried in the order of their list, which is kept nearly sorted by
 //! free bytes: after each request and each free the first pair out of order swaps.
-//! Inside a block see [`lists`]. A block that compaction emptied goes back like any other:
+//! Inside a block see `vma/lists.rs`. A block that compaction emptied goes back like any other:
 //! one is kept.
 
 mod lists;
