@@ -174,7 +174,10 @@ impl Scene {
     pub fn packing(&self) -> &Packing {
         self.packing.get_or_init(|| {
             let lives = lifetimes(&self.trace, 1, Until::Freed);
-            let buffers: Vec<_> = lives.iter().map(|life| life.buffer).collect();
+            // What no card holds is in no packing.
+            let most_bytes = self.device.total_bytes;
+            let buffers = lives.iter().map(|life| life.buffer);
+            let buffers: Vec<_> = buffers.filter(|it| it.bytes <= most_bytes).collect();
             pack(&buffers, None, &Budget::CHEAP)
         })
     }

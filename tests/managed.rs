@@ -36,8 +36,9 @@ fn row(trace: &Trace, capacity_bytes: u64, policy: &str) -> Row {
 
 /// 120 live allocations of 2 to 64 MiB, which want about 2.1 GiB.
 fn churn() -> Trace {
-    let text = "about = \"a\"\nsource = \"b\"\nevents = 4000\n[workload.churn]\nlive = 120\n\
-                smallest_bytes = \"2MiB\"\nlargest_bytes = \"64MiB\"\n";
+    let text = "about = \"a\"\nsource = \"b\"\nevents = 4000\n[workload.churn]\n\
+                sizes = { log-uniform = { smallest_bytes = \"2MiB\", largest_bytes = \"64MiB\" } }\n\
+                lives = { random-victim = { live = 120 } }\n";
     Workload::from_toml("churn", text)
         .expect("a workload")
         .trace(5)

@@ -91,8 +91,9 @@ impl Observer for Card {
 
 fn churn(smallest: &str, largest: &str, live: u64) -> Workload {
     let text = format!(
-        "about = \"a\"\nsource = \"b\"\nevents = 6000\n[workload.churn]\nlive = {live}\n\
-         smallest_bytes = \"{smallest}\"\nlargest_bytes = \"{largest}\"\n"
+        "about = \"a\"\nsource = \"b\"\nevents = 6000\n[workload.churn]\n\
+         sizes.log-uniform = {{ smallest_bytes = \"{smallest}\", largest_bytes = \"{largest}\" }}\n\
+         lives.random-victim.live = {live}\n"
     );
     Workload::from_toml("churn", &text).expect("a workload")
 }

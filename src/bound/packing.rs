@@ -28,10 +28,8 @@ pub struct Packing {
     pub proven: bool,
 }
 
-/// The maximum load: the most bytes that are alive at one moment. No packing is lower.
-///
-/// # Panics
-/// If the sum of bytes passes the largest integer.
+/// The maximum load: the most bytes that are alive at one moment, `u64::MAX` where they
+/// pass that. No packing is lower.
 #[must_use]
 pub fn max_load_bytes(buffers: &[Buffer]) -> u64 {
     let mut changes: Vec<(u32, bool, u64)> = Vec::with_capacity(2 * buffers.len());
@@ -41,14 +39,14 @@ pub fn max_load_bytes(buffers: &[Buffer]) -> u64 {
     }
     // Ends come before beginnings at the same moment: ranges are half-open.
     changes.sort_unstable();
-    let (mut load, mut most) = (0u64, 0);
+    let (mut load, mut most) = (0_u128, 0);
     for (_, begins, bytes) in changes {
         if begins {
-            load = load.checked_add(bytes).expect("the bytes fit an integer");
+            load += u128::from(bytes);
             most = most.max(load);
         } else {
-            load -= bytes;
+            load -= u128::from(bytes);
         }
     }
-    most
+    u64::try_from(most).unwrap_or(u64::MAX)
 }

@@ -147,18 +147,12 @@ impl CuPy {
 
     /// Takes exactly `bytes` from the driver, below the limit.
     fn grow(&mut self, bytes: u64, stream: StreamId, space: &mut Space) -> Option<BlockId> {
-        let within = |space: &Space| {
-            bytes
-                <= self
-                    .limit_bytes
-                    .saturating_sub(space.counters().reserved_bytes)
-        };
+        let within =
+            |space: &Space| bytes <= self.limit_bytes.saturating_sub(space.own_reserved_bytes());
         let mut block = within(space).then(|| space.map(bytes).ok()).flatten();
         if block.is_none() && (self.spec.flush_at_limit || within(space)) {
             self.trim(space);
-            let left = self
-                .limit_bytes
-                .saturating_sub(space.counters().reserved_bytes);
+            let left = self.limit_bytes.saturating_sub(space.own_reserved_bytes());
             block = (bytes <= left).then(|| space.map(bytes).ok()).flatten();
         }
         let block = block?;
@@ -226,7 +220,7 @@ impl Policy for CuPy {
 
     fn servable(&self, space: &Space, stream: StreamId) -> u64 {
         let own = self.arenas.get(&stream).and_then(BySize::largest);
-        let reserved = space.counters().reserved_bytes;
+        let reserved = space.own_reserved_bytes();
         let left = self.limit_bytes.saturating_sub(reserved);
         let idle = self.idle(space);
         let idle_bytes: u64 = idle.iter().map(|block| space.bytes(*block)).sum();

@@ -24,6 +24,13 @@ impl Share {
 }
 
 impl Space {
+    /// Bytes reserved within the share that the Space is narrowed to; all of them where it
+    /// is not.
+    #[must_use]
+    pub fn own_reserved_bytes(&self) -> u64 {
+        self.counters.reserved_bytes - self.elsewhere_bytes
+    }
+
     /// Does `work` with the Space narrowed to `share`: its capacity and its room are
     /// those of the share until `work` returns. Shares may be nested.
     pub fn within<T>(&mut self, share: &mut Share, work: impl FnOnce(&mut Space) -> T) -> T {

@@ -16,7 +16,7 @@ impl PyTorch {
         if retry {
             self.statistics.num_alloc_retries += 1;
         }
-        let total = space.counters().reserved_bytes;
+        let total = space.own_reserved_bytes();
         if self
             .cap_bytes
             .is_some_and(|cap| total + want.segment_bytes > cap)

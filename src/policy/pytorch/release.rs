@@ -35,7 +35,7 @@ impl PyTorch {
     pub(super) fn collect_garbage(&mut self, space: &mut Space) {
         let cap = self.cap_bytes.unwrap_or(UNLIMITED);
         let limit = (self.options.gc_threshold * cap as f64) as u64;
-        let total = space.counters().reserved_bytes;
+        let total = space.own_reserved_bytes();
         if total <= limit {
             return;
         }

@@ -22,7 +22,7 @@ impl PyTorch {
         // Small requests are served by the small pool only, large ones by the large one.
         let large = Some(largest(&pair.large)).filter(|bytes| *bytes > SMALL_BYTES);
         let cached = large.unwrap_or_else(|| largest(&pair.small).min(SMALL_BYTES));
-        let total = space.counters().reserved_bytes;
+        let total = space.own_reserved_bytes();
         let room = self
             .cap_bytes
             .map_or(UNLIMITED, |cap| cap.saturating_sub(total));
