@@ -107,12 +107,12 @@ fn experiments_run_again_on_a_few_seeds_give_the_committed_rows() {
         run(&["run", experiment, "--out", out, "--no-plots"]);
         let again = read(&Path::new(out).join("rows.csv"));
         let committed = read(&results(name).join("rows.csv"));
-        // Columns that are newer than the committed rows are no difference.
         let (again, known) = (cells(&again), cells(&committed));
         for (id, row) in &again {
             let known = known
                 .get(id)
                 .unwrap_or_else(|| panic!("{name}: no row {id}"));
+            assert_eq!(row.len(), known.len(), "{name}: the columns are the same");
             for (column, cell) in known {
                 assert_eq!(row.get(column), Some(cell), "{name}: {id}: {column}");
             }
