@@ -100,7 +100,7 @@ pub struct Calibration {
     pub map: Vec<Point>,
     /// cuMemSetAccess of such a mapping.
     pub access: Vec<Point>,
-    /// cuMemUnmap of such a mapping.
+    /// cuMemUnmap of a range of such mappings, one for each page.
     pub unmap: Vec<Point>,
     /// A copy between the card and pinned memory of the host: half of one there and back.
     pub host_copy: Vec<Point>,
@@ -131,7 +131,7 @@ pub fn calibrate(
     let (malloc, free) = malloc_and_free(card, &sizes(&MALLOC_SIZES))?;
     let (reserve, back, unback) = pages(card, &sizes(&PAGE_SIZES))?;
     let copy = copies(card, &sizes(&COPY_SIZES))?;
-    let single = mappings::mappings(card, &sizes(&PAGE_SIZES))?;
+    let single = mappings::mappings(card, identity.page_bytes, &sizes(&PAGE_SIZES))?;
     let (host_copy, ways) = bus::bus(card, &sizes(&COPY_SIZES))?;
     facts.extend(ways);
     card.clear();

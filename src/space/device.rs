@@ -75,7 +75,7 @@ pub struct Device {
     /// cuMemSetAccess alone.
     #[serde(default)]
     pub access: Curve,
-    /// cuMemUnmap alone.
+    /// cuMemUnmap alone, of a range whose pages were mapped one by one.
     #[serde(default)]
     pub unmap: Curve,
     /// A copy between the card and its host; as `copy` where it was not measured.
@@ -174,24 +174,20 @@ impl Device {
         self.reserve.at(bytes)
     }
 
-    /// Creating, mapping and opening pages, ns.
+    /// Creating, mapping and opening pages of `page_bytes`, ns. Each is a handle of its
+    /// own, as it can be taken away alone; they are opened by one call.
     #[must_use]
-    pub fn back_ns(&self, bytes: u64) -> u64 {
-        self.back.at(bytes)
-    }
-
-    /// Unmapping and releasing pages, ns.
-    #[must_use]
-    pub fn unback_ns(&self, bytes: u64) -> u64 {
-        self.unback.at(bytes)
-    }
-
-    /// What [`back_ns`](Self::back_ns) leaves out where every page of `page_bytes` is a
-    /// handle of its own: creating and mapping all of them but the first, ns.
-    #[must_use]
-    pub fn handles_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+    pub fn back_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
         let more = (bytes / page_bytes.max(1)).saturating_sub(1);
-        more.saturating_mul(self.create.at(page_bytes) + self.map.at(page_bytes))
+        let handles_ns = self.create.at(page_bytes) + self.map.at(page_bytes);
+        (self.back.at(bytes)).saturating_add(more.saturating_mul(handles_ns))
+    }
+
+    /// Unmapping and releasing pages of `page_bytes`, ns: two calls a page.
+    #[must_use]
+    pub fn unback_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        let pages = bytes / page_bytes.max(1);
+        pages.saturating_mul(self.unback.at(page_bytes))
     }
 
     /// Mapping pages a second time and opening them, ns: a call a page, and one for all.
@@ -201,7 +197,7 @@ impl Device {
         pages.saturating_mul(self.map.at(page_bytes)) + self.access.at(bytes)
     }
 
-    /// Unmapping a second mapping, ns.
+    /// Unmapping a second mapping of pages, ns: one call for all.
     #[must_use]
     pub fn unalias_ns(&self, bytes: u64) -> u64 {
         self.unmap.at(bytes)
