@@ -16,8 +16,8 @@ impl Calibration {
              host's time;\n# beside them the 10th to the 90th percentile and how many \
              measurements.\n# back = cuMemCreate + cuMemMap + cuMemSetAccess, unback = cuMemUnmap \
              + cuMemRelease, both of one handle,\n# copy = device-to-device, waited for; the largest moves {} a \
-             second.\n# create, map, access: single calls, on one handle that is mapped \
-             elsewhere too;\n# unmap: one call on a range whose pages were mapped one by one.\n# host_copy: half of a copy to pinned memory of the host and \
+             second.\n# map, access, unmap: single calls, on one handle that is mapped \
+             elsewhere too.\n# host_copy: half of a copy to pinned memory of the host and \
              back.\n# sync_ns: from the launch of one kernel over 1 MiB to the host's going on; \
              what runs longer is waited for longer.\n",
             identity.about,

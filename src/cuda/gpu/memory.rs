@@ -123,23 +123,13 @@ impl Gpu {
     }
 
     /// Physical memory of its own.
-    pub(super) fn create_pages(&self, bytes: u64) -> Done<sys::CUmemGenericAllocationHandle> {
+    fn create_pages(&self, bytes: u64) -> Done<sys::CUmemGenericAllocationHandle> {
         let (properties, mut handle) = (pages_of(self.device), 0);
         // SAFETY: the driver reads the properties and writes one handle.
         unsafe { sys::cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0) }
             .result()
             .map_err(told("cuMemCreate", bytes))?;
         Ok(handle)
-    }
-
-    pub(super) fn release_loose(&mut self, handle: sys::CUmemGenericAllocationHandle) -> Done {
-        if !self.loose.remove(&handle) {
-            return Err(unknown("cuMemRelease", handle));
-        }
-        // SAFETY: the handle is in the books, and leaves them here.
-        unsafe { sys::cuMemRelease(handle) }
-            .result()
-            .map_err(told("cuMemRelease", 0))
     }
 
     fn back_page(&mut self, at: u64, bytes: u64) -> Done {
@@ -282,9 +272,6 @@ impl Gpu {
             let _ = self.free_addresses(base);
         }
         self.reservations.clear();
-        while let Some(handle) = self.loose.first().copied() {
-            let _ = self.release_loose(handle);
-        }
     }
 }
 
