@@ -27,7 +27,7 @@ pub fn of(groups: &Groups<'_>, workload: &str) -> Option<Chart> {
         Chart::Lines(LineChart {
             title: "Footprint against what is moved for it".into(),
             subtitle: format!("{workload}, capacity {capacity}{seeds}{spread}"),
-            x: Axis::new("bytes moved", Unit::Bytes),
+            x: Axis::in_powers("bytes moved", Unit::Bytes),
             y: Axis::new("footprint", Unit::Bytes),
             series: curves,
             guides: vec![Guide {
