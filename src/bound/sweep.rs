@@ -5,9 +5,9 @@
 //! looking at pairs. Tie-breaks: the lowest of equal gaps. On its way it finds the maximum
 //! load, and counts the pairs that are alive together.
 
-use std::collections::BTreeSet;
-
 use super::packing::{Buffer, Packing};
+use crate::policy::holes::smallest;
+use crate::policy::index::BySize;
 
 /// No tile.
 const NONE: u32 = u32::MAX;
@@ -27,8 +27,7 @@ struct Tiles {
     tiles: Vec<Tile>,
     /// Tiles that are not in use.
     spare: Vec<u32>,
-    /// Gaps by bytes and address.
-    gaps: BTreeSet<(u64, u64, u32)>,
+    gaps: BySize,
     /// Where nothing is taken any more, and the tile below.
     top: u64,
     last: u32,
@@ -39,7 +38,7 @@ impl Tiles {
         Tiles {
             tiles: Vec::new(),
             spare: Vec::new(),
-            gaps: BTreeSet::new(),
+            gaps: BySize::new(),
             top: 0,
             last: NONE,
         }
@@ -66,7 +65,7 @@ impl Tiles {
             self.get(tile.above).below = at;
         }
         if tile.is_gap {
-            self.gaps.insert((tile.end - tile.from, tile.from, at));
+            self.gaps.insert(tile.end - tile.from, tile.from, at);
         }
         at
     }
@@ -75,7 +74,8 @@ impl Tiles {
     fn remove(&mut self, at: u32) -> Tile {
         let tile = self.tiles[at as usize];
         if tile.is_gap {
-            self.gaps.remove(&(tile.end - tile.from, tile.from, at));
+            let was_there = self.gaps.remove(tile.end - tile.from, tile.from);
+            assert!(was_there, "every gap is in the index");
         }
         if tile.below != NONE {
             self.get(tile.below).above = tile.above;
@@ -92,10 +92,8 @@ impl Tiles {
     /// Takes bytes from the smallest gap that holds them, else from the top.
     fn take(&mut self, buffer: &Buffer) -> u32 {
         let start = |from: u64| from.next_multiple_of(buffer.align);
-        let mut large = self.gaps.range((buffer.bytes, 0, 0)..);
-        let gap = large.find(|(size, from, _)| start(*from) + buffer.bytes <= from + size);
-        let room = match gap.copied() {
-            Some((_, _, at)) => self.remove(at),
+        let room = match smallest(&self.gaps, buffer.bytes, buffer.align) {
+            Some(gap) => self.remove(gap.block),
             None => Tile {
                 from: self.top,
                 end: start(self.top) + buffer.bytes,
