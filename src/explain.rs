@@ -7,6 +7,7 @@
 mod blockers;
 mod candidates;
 mod data;
+mod findings;
 mod growth;
 mod ledger;
 mod memory;
@@ -17,13 +18,13 @@ pub mod words;
 
 pub use blockers::Effort;
 pub use data::{
-    Asked, At, Basis, Blocker, Blockers, Cached, Explanation, Fewest, Found, Growth, Holder,
-    Holders, Leaks, MAP_LETTERS, Memory, PartedBy, Reason, Remedies, Remedy, SegmentSums, Share,
-    SizeClass, Sums, Why,
+    Asked, At, Basis, Blocker, Blockers, Explanation, Fewest, Found, MAP_LETTERS, Memory, Reason,
+    SegmentSums, Share, SizeClass, Sums, Why,
 };
+pub use findings::{Cached, Growth, Holder, Holders, Leaks, PartedBy, Remedies, Remedy};
 pub use setup::{Given, Setup, set_up};
 
-use ledger::{Ledger, Scan, Taken};
+use ledger::{Change, Ledger, Scan, Taken};
 use stage::Stage;
 
 use crate::experiment::RecordError;
@@ -92,33 +93,19 @@ pub fn explain(
         chosen: &setup.chosen,
         along: setup.along,
     };
-    let (last, first) = last_and_first(trace, &stage, question.event)?;
-    let mut scan = Scan::default();
-    stage.run(trace.events.len(), &mut scan, |_, _| ())?;
-    let (event, why) = match question.event {
-        Some(event) => (event, Why::Asked),
-        None => scan.choose(last),
-    };
-    let mut ledger = Ledger::new(trace, event);
-    stage.run(trace.events.len(), &mut ledger, |replay, ledger| {
-        ledger.begin(trace, stage.first(), replay);
-    })?;
-    let changes = std::mem::take(&mut ledger.changes);
-    let until = changes.partition_point(|change| change.event <= event);
-    let taken = ledger.taken.expect("the event was replayed");
+    let moment = moment(&stage, question.event)?;
+    let event = moment.event;
+    let (taken, changes) = take(&stage, event)?;
     let memory = memory::memory(&taken, trace);
-    let capacity_bytes = scene.capacity.bytes;
-    let reason = taken.failure.as_ref();
-    let reason = reason.map(|failure| words::reason(failure, &memory, capacity_bytes));
+    let failure = taken.failure.as_ref();
+    let reason = failure.map(|it| words::reason(it, &memory, scene.capacity.bytes));
+    let verdict = reason.as_ref().map(|reason| reason.verdict);
     let others = match &question.others {
         Some(others) => others.clone(),
-        None => {
-            let verdict = reason.as_ref().map(|reason| reason.verdict);
-            remedies::short_list(registry, &setup.chosen, verdict)?
-        }
+        None => remedies::short_list(registry, &setup.chosen, verdict)?,
     };
-    let time_ns = trace.time_ns(event as usize);
-    let mut leaks = growth::leaks(trace, &changes, first);
+    let until = changes.partition_point(|change| change.event <= event);
+    let mut leaks = growth::leaks(trace, &changes, stage.first() as u64);
     leaks.cached = cached(&stage, event as usize)?;
     let mut explanation = Explanation {
         trace: trace.name.clone(),
@@ -126,47 +113,68 @@ pub fn explain(
         has_times: trace.has_times(),
         policy: setup.chosen.label.clone(),
         basis: basis(&stage)?,
-        capacity_bytes,
+        capacity_bytes: scene.capacity.bytes,
         capacity_from: setup.capacity_from.clone(),
         card: scene.device.name.clone(),
-        moment: At {
-            event,
-            time_ns,
-            why,
-            failures: scan.failures,
-            failed_events: scan.failed_events,
-        },
         asked: asked(&stage, event as usize, &taken)?,
         memory,
         blockers: find_blockers(&stage, event as usize, &taken, question.effort)?,
         reason,
-        holders: growth::holders(trace, &changes[..until], time_ns),
+        holders: growth::holders(trace, &changes[..until], moment.time_ns),
         leaks,
         remedies: remedies::remedies(scene, registry, &setup.chosen, &others, event),
+        moment,
         advice: String::new(),
     };
     explanation.advice = words::advice(&explanation);
     Ok(explanation)
 }
 
-/// The last event, and the first that is replayed; the one asked for lies between.
-fn last_and_first(
-    trace: &Trace,
-    stage: &Stage<'_>,
-    event: Option<u64>,
-) -> Result<(u64, u64), ExplainError> {
+/// The moment that is asked for, or worth it.
+fn moment(stage: &Stage<'_>, asked: Option<u64>) -> Result<At, ExplainError> {
+    let trace = stage.trace();
+    let last = last_event(stage, asked)?;
+    let mut scan = Scan::default();
+    stage.run(trace.events.len(), &mut scan, |_, _| ())?;
+    let (event, why) = match asked {
+        Some(event) => (event, Why::Asked),
+        None => scan.choose(last),
+    };
+    Ok(At {
+        event,
+        time_ns: trace.time_ns(event as usize),
+        why,
+        failures: scan.failures,
+        failed_events: scan.failed_events,
+    })
+}
+
+/// What is seen of the event, and what came and went over the whole trace.
+fn take(stage: &Stage<'_>, event: u64) -> Result<(Taken, Vec<Change>), ExplainError> {
+    let trace = stage.trace();
+    let mut ledger = Ledger::new(trace, event);
+    stage.run(trace.events.len(), &mut ledger, |replay, ledger| {
+        ledger.begin(trace, stage.first(), replay);
+    })?;
+    let taken = ledger.taken.expect("the event was replayed");
+    Ok((taken, ledger.changes))
+}
+
+/// The last event; the one that is asked for lies between the first and it.
+fn last_event(stage: &Stage<'_>, asked: Option<u64>) -> Result<u64, ExplainError> {
+    let trace = stage.trace();
     let empty = || ExplainError::Empty(trace.name.clone());
     let last = trace.events.len().checked_sub(1).ok_or_else(empty)? as u64;
     // A recording of a state alone has no event of its own: the last one stands for it.
     let first = (stage.first() as u64).min(last);
-    match event {
+    match asked {
         Some(event) if !(first..=last).contains(&event) => Err(ExplainError::NoSuchEvent {
             trace: trace.name.clone(),
             event,
             first,
             last,
         }),
-        _ => Ok((last, first)),
+        _ => Ok(last),
     }
 }
 

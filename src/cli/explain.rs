@@ -1,5 +1,6 @@
 //! `vramlab explain`: why a request was not served, and what would have served it.
 
+mod findings;
 mod view;
 
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use super::stage::{Stage, without};
 use crate::experiment::Scene;
 use crate::replay::Outcome;
 use crate::space::Request;
-use crate::trace::{ANY_STREAM, Event};
+use crate::trace::{ANY_STREAM, Event, Trace};
 
 /// How much may be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) fn blockers(
         tried: 0,
         failed: BTreeSet::new(),
     };
-    if search.serves_after(&[Event::Sync { stream: ANY_STREAM }])? {
+    if search.serves_after(&waiting(stage.trace(), event))? {
         return Ok(search.answer(Found::Waiting, &[], Fewest::Arithmetic));
     }
     let all: Set = (0..taken.live.len()).collect();
@@ -68,7 +68,9 @@ pub(super) fn blockers(
         return Ok(search.answer(Found::Never, &[], Fewest::Arithmetic));
     }
     let wanted_bytes = taken.shortage.map_or(0, |short| short.wanted_bytes);
-    let candidates = Candidates::of(taken, request, wanted_bytes);
+    let mut candidates = Candidates::of(taken, request, wanted_bytes);
+    let least = search.least_count();
+    candidates.retain(|set| set.len() >= least);
     let found = match search.first(&candidates)? {
         Some(set) => set,
         None => search.halve(all)?,
@@ -78,6 +80,29 @@ pub(super) fn blockers(
     let mut answer = search.answer(Found::Blocks, &found, fewest);
     answer.absent_served = search.absent(&found)?;
     Ok(answer)
+}
+
+/// The program waits for the device, and so every deferred free ends.
+fn waiting(trace: &Trace, event: usize) -> Vec<Event> {
+    let mut deferred = BTreeSet::new();
+    for one in &trace.events[..event] {
+        match *one {
+            Event::Free {
+                slot,
+                deferred: true,
+                ..
+            } => {
+                deferred.insert(slot);
+            }
+            Event::Complete { slot } => {
+                deferred.remove(&slot);
+            }
+            _ => {}
+        }
+    }
+    let ends = deferred.into_iter().map(|slot| Event::Complete { slot });
+    let wait = Event::Sync { stream: ANY_STREAM };
+    [wait].into_iter().chain(ends).collect()
 }
 
 /// So many tries are always made.
@@ -329,5 +354,20 @@ fn subsets(of: usize, count: usize, most: u64) -> Option<Vec<Set>> {
         for at in up + 1..count {
             set[at] = set[at - 1] + 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subsets_come_in_order_and_too_many_are_refused() {
+        let pairs = subsets(4, 2, 6).expect("six are not too many");
+        let expected = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
+        assert_eq!(pairs, expected.map(|pair| pair.to_vec()));
+        assert_eq!(subsets(4, 2, 5), None);
+        assert_eq!(subsets(3, 3, 1), Some(vec![vec![0, 1, 2]]));
+        assert_eq!(subsets(1000, 500, u64::MAX), None);
     }
 }

@@ -21,6 +21,8 @@ pub(super) type Set = Vec<usize>;
 const OF_SEGMENT: usize = 24;
 /// The most blocks of a set of whole segments.
 const MOST: usize = 64;
+/// Single blocks tried because they are large enough.
+const SINGLES: usize = 3;
 /// What PyTorch asks of the driver for a request of 1 to 10 MiB.
 const PYTORCH_LARGE_BYTES: u64 = 20 * MIB;
 
@@ -206,7 +208,7 @@ impl<'a> Candidates<'a> {
         ];
         for short in short {
             let singles = largest.iter().rev().filter(|at| self.bytes(**at) >= short);
-            let singles: Vec<usize> = singles.take(8).copied().collect();
+            let singles: Vec<usize> = singles.take(SINGLES).copied().collect();
             for single in singles {
                 self.add(vec![single], false);
             }

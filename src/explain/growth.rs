@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{Growth, Holder, Holders, Leaks, PartedBy};
+use super::findings::{Cached, Growth, Holder, Holders, Leaks, PartedBy};
 use super::ledger::Change;
 use super::stack;
 use crate::trace::{Event, Trace};
@@ -260,7 +260,7 @@ pub(super) fn leaks(trace: &Trace, changes: &[Change], first: u64) -> Leaks {
         least_live_bytes: least.all[warm_up..periods].to_vec(),
         by_stack: told(|key| matches!(key, Key::Tag(_))),
         by_size: told(|key| matches!(key, Key::Size(_))),
-        cached: super::data::Cached::default(),
+        cached: Cached::default(),
     }
 }
 
@@ -281,4 +281,41 @@ fn growth(trace: &Trace, key: Key, row: &[u64]) -> Option<Growth> {
         grew: grew as u64,
         per_period_bytes: (row[steps] - row[0]) / steps as u64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes by one allocation each, an event apart.
+    fn changes(steps: &[i64]) -> Vec<Change> {
+        let change = |(at, step): (usize, &i64)| Change {
+            event: at as u64,
+            time_ns: at as u64,
+            bytes: step.unsigned_abs(),
+            tag: 0,
+            comes: *step > 0,
+        };
+        steps.iter().enumerate().map(change).collect()
+    }
+
+    #[test]
+    fn a_low_point_lies_between_a_fall_and_a_rise() {
+        // Live: 10, 4, 5, 3, 9, 8, 10.
+        let changes = changes(&[10, -6, 1, -2, 6, -1, 2]);
+        assert_eq!(lows(&changes, 5), [3], "the lowest between them");
+        assert_eq!(lows(&changes, 1), [1, 3, 5]);
+        assert_eq!(lows(&changes, 8), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn the_least_of_a_period_counts_from_what_it_begins_with() {
+        let changes = changes(&[10, -6, 1, -2, 6]);
+        let least = least(&changes, &[2, 4, 9]);
+        assert_eq!(
+            least.all,
+            [0, 3, 3, 9],
+            "nothing changes in the last period"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::data::{MAP_LETTERS, Memory, SegmentSums, Share, SizeClass, Sums};
-use super::ledger::{Owner, Taken};
+use super::ledger::{Live, Owner, Taken};
 use crate::space::{BlockId, SegmentId, Space, State};
 use crate::trace::Trace;
 use crate::units::ppm;
@@ -14,39 +14,19 @@ const SEGMENTS: usize = 10;
 /// The memory of a moment.
 pub(super) fn memory(taken: &Taken, trace: &Trace) -> Memory {
     let space = &taken.space;
-    let mut parts = Parts::default();
-    let requested: BTreeMap<BlockId, usize> = taken
-        .live
-        .iter()
-        .enumerate()
-        .map(|(at, live)| (live.block, at))
-        .collect();
-    let mut segments = Vec::new();
-    let mut holes: BTreeMap<u32, SizeClass> = BTreeMap::new();
-    for segment in space.segments() {
-        let owner = owner_of(taken, segment);
-        let mut sums = Sums::default();
-        for block in space.blocks(segment) {
-            let mut one = of_block(space, block);
-            let (mut stream, mut pool) = (owner.streams.one(), owner.pools.one());
-            if let Some(at) = requested.get(&block) {
-                let live = &taken.live[*at];
-                (one.live, one.requested_bytes) = (1, live.bytes);
-                (stream, pool) = (Some(live.stream), Some(live.pool));
-            }
-            add(&mut sums, &one);
-            add(parts.by_stream.entry(stream).or_default(), &one);
-            add(parts.by_pool.entry(pool).or_default(), &one);
-            if one.free_bytes > 0 {
-                count(&mut holes, one.free_bytes);
-            }
-        }
-        add(&mut parts.total, &sums);
-        segments.push((segment, sums));
-    }
+    let live = taken.live.iter().map(|live| (live.block, live));
+    let mut parts = Parts {
+        taken,
+        live: live.collect(),
+        total: Sums::default(),
+        by_stream: BTreeMap::new(),
+        by_pool: BTreeMap::new(),
+        holes: BTreeMap::new(),
+    };
+    let sums = |segment| (segment, parts.segment(segment));
+    let mut segments: Vec<(SegmentId, Sums)> = space.segments().map(sums).collect();
     segments.sort_by_key(|(segment, sums)| {
-        let bytes = space.segment_bytes(*segment);
-        let most = (sums.free_bytes, bytes);
+        let most = (sums.free_bytes, space.segment_bytes(*segment));
         (std::cmp::Reverse(most), space.segment_base(*segment))
     });
     let mut others = Sums::default();
@@ -54,6 +34,7 @@ pub(super) fn memory(taken: &Taken, trace: &Trace) -> Memory {
     rest.iter().for_each(|(_, sums)| add(&mut others, sums));
     let (streams, pools) = (&trace.streams, &trace.pools);
     let total = parts.total;
+    let told = segments.iter().take(SEGMENTS);
     Memory {
         total,
         room_bytes: room_bytes(space),
@@ -72,12 +53,10 @@ pub(super) fn memory(taken: &Taken, trace: &Trace) -> Memory {
         by_stream: shares(parts.by_stream, |at| streams.get(at).copied()),
         other_segments: rest.len() as u64,
         others,
-        segments: segments
-            .iter()
-            .take(SEGMENTS)
+        segments: told
             .map(|(segment, sums)| segment_sums(taken, *segment, *sums))
             .collect(),
-        holes: holes.into_values().collect(),
+        holes: parts.holes.into_values().collect(),
     }
 }
 
@@ -90,11 +69,38 @@ pub(super) fn room_bytes(space: &Space) -> u64 {
 }
 
 /// Sums of the parts met so far.
-#[derive(Default)]
-struct Parts {
+struct Parts<'a> {
+    taken: &'a Taken,
+    live: BTreeMap<BlockId, &'a Live>,
     total: Sums,
     by_stream: BTreeMap<Option<u16>, Sums>,
     by_pool: BTreeMap<Option<u16>, Sums>,
+    holes: BTreeMap<u32, SizeClass>,
+}
+
+impl Parts<'_> {
+    /// Adds a segment; its sums.
+    fn segment(&mut self, segment: SegmentId) -> Sums {
+        let space = &self.taken.space;
+        let owner = owner_of(self.taken, segment);
+        let mut sums = Sums::default();
+        for block in space.blocks(segment) {
+            let mut one = of_block(space, block);
+            let (mut stream, mut pool) = (owner.streams.one(), owner.pools.one());
+            if let Some(live) = self.live.get(&block) {
+                (one.live, one.requested_bytes) = (1, live.bytes);
+                (stream, pool) = (Some(live.stream), Some(live.pool));
+            }
+            add(&mut sums, &one);
+            add(self.by_stream.entry(stream).or_default(), &one);
+            add(self.by_pool.entry(pool).or_default(), &one);
+            if one.free_bytes > 0 {
+                count(&mut self.holes, one.free_bytes);
+            }
+        }
+        add(&mut self.total, &sums);
+        sums
+    }
 }
 
 /// Who used a segment.

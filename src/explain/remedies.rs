@@ -4,9 +4,9 @@
 use rayon::prelude::*;
 
 use super::ExplainError;
-use super::data::{Remedies, Remedy};
+use super::findings::{Remedies, Remedy};
 use crate::experiment::{Scene, caught};
-use crate::observe::Verdict;
+use crate::observe::{Hazards, Verdict};
 use crate::policy::{Chosen, Registry};
 use crate::replay::{Moment, Observer, Outcome, Replay};
 use crate::space::{AddressOrder, SpaceConfig};
@@ -91,6 +91,7 @@ pub(super) fn remedies(
         rest.into_iter().partition(|remedy| remedy.serves);
     let rank = |it: &Remedy| {
         (
+            it.hazards > 0,
             it.failed,
             it.cost_ns,
             it.peak_footprint_bytes,
@@ -142,6 +143,7 @@ fn remedy(scene: &Scene, registry: &Registry, chosen: &Chosen, event: u64) -> Re
         moves: first.moves,
         moved_bytes: first.moved_bytes,
         paged_bytes: first.paged_bytes,
+        hazards: first.hazards,
         cost_ns: first.cost_ns,
         trouble,
     }
@@ -159,6 +161,7 @@ struct Run {
     moves: u64,
     moved_bytes: u64,
     paged_bytes: u64,
+    hazards: u64,
     cost_ns: u64,
 }
 
@@ -178,12 +181,16 @@ fn run(
     let done = caught(|| {
         let mut replay = Replay::new(policy, config)?;
         replay.name_streams(&scene.trace.streams);
-        let mut watch = Watch {
+        let watch = Watch {
             event,
             run: Run::default(),
             asks: false,
         };
-        feed(&scene.trace, &mut replay, &mut watch, &|_| ());
+        let hazards = Hazards::new(scene.trace.streams.len(), replay.policy().blind());
+        let mut seen = (watch, hazards);
+        feed(&scene.trace, &mut replay, &mut seen, &|_| ());
+        let (mut watch, hazards) = seen;
+        watch.run.hazards = hazards.map_or(0, |hazards| hazards.count());
         Ok(watch.finish(&replay))
     });
     let done = done.map_err(|what| format!("broke a rule: {what}"))?;

@@ -1,6 +1,7 @@
 //! The sentences of an explanation: the arithmetic of a verdict, and what to do.
 
-use super::data::{Asked, Explanation, Found, Memory, PartedBy, Reason, Remedy};
+use super::data::{Asked, Explanation, Found, Memory, Reason};
+use super::findings::{PartedBy, Remedy};
 use crate::observe::{Failure, Verdict};
 use crate::units::{format_bytes, format_count, format_nanos};
 
@@ -14,6 +15,35 @@ pub fn size(bytes: u64) -> String {
         return format!("{bytes} bytes");
     }
     format!("{} ({} bytes)", format_bytes(bytes), format_count(bytes))
+}
+
+/// A stack in few words: its innermost frame, and the first one of the program's own
+/// code, where that is another.
+#[must_use]
+pub fn gist(stack: &str) -> String {
+    let library = |frame: &&str| {
+        let places = [
+            "site-packages/",
+            "dist-packages/",
+            "/torch/",
+            "<frozen",
+            "@??",
+        ];
+        places.iter().any(|place| frame.contains(place))
+    };
+    let short = |frame: &str| match frame.split_once("-packages/") {
+        Some((before, file)) => {
+            let name = before.split('@').next().unwrap_or(before);
+            format!("{name}@{file}")
+        }
+        None => frame.to_owned(),
+    };
+    let mut frames = stack.split(" < ");
+    let innermost = frames.clone().next().unwrap_or(stack);
+    match frames.find(|frame| !library(frame)) {
+        Some(own) if own != innermost => format!("{} for {own}", short(innermost)),
+        _ => short(innermost),
+    }
 }
 
 /// `1 block`, `61 blocks`.
@@ -63,7 +93,7 @@ pub(super) fn reason(failure: &Failure, memory: &Memory, capacity_bytes: u64) ->
                 ));
             }
             lines.push(format!(
-                "in one piece it would do: live {} and asked {} leave {} of the capacity",
+                "all in one piece it would do: live {} and asked {} leave {} of the capacity",
                 size(live),
                 size(asked),
                 size(capacity_bytes.saturating_sub(needed)),
@@ -109,16 +139,14 @@ fn pieces(memory: &Memory, wanted: u64) -> String {
     }
 }
 
-/// What the driver would still give.
+/// What the driver would still give. A policy may ask it for more at once than it wanted.
 fn driver(room: u64, wanted: u64) -> String {
-    match wanted.checked_sub(room) {
-        Some(0) | None => format!("the driver would still give {}", size(room)),
-        Some(short) if room == 0 => {
-            format!("the driver gives nothing more: short by {}", size(short))
-        }
-        Some(short) => format!(
-            "the driver would still give {}: short by {}",
-            size(room),
+    let room_told = size(room);
+    match wanted.saturating_sub(room) {
+        0 => format!("the driver would still give {room_told}, less than the policy asks it for"),
+        short if room == 0 => format!("the driver gives nothing more: short by {}", size(short)),
+        short => format!(
+            "the driver would still give {room_told}: short by {}",
             size(short)
         ),
     }
@@ -139,17 +167,21 @@ pub(super) fn advice(it: &Explanation) -> String {
 
 fn failed(it: &Explanation, reason: &Reason, asked: &Asked, sentences: &mut Vec<String>) {
     // What can be set without another allocator comes first, where it fails nowhere else.
-    let rank = |it: &&Remedy| (it.failed > 0, it.setting.is_none(), it.failed, it.cost_ns);
-    match it.remedies.serve.iter().min_by_key(rank) {
-        Some(best) => sentences.push(use_it(best, it.remedies.own.as_ref())),
+    let own = it.remedies.own.as_ref();
+    let foreign =
+        |it: &Remedy| own.is_some_and(|own| own.setting.is_some() != it.setting.is_some());
+    let rank = |it: &&Remedy| (it.failed > 0, foreign(it), it.failed, it.cost_ns);
+    let safe = it.remedies.serve.iter().filter(|it| it.hazards == 0);
+    match safe.min_by_key(rank) {
+        Some(best) => sentences.push(use_it(best, own)),
         None if reason.verdict == Verdict::Capacity => sentences.push(format!(
             "No policy can serve it within {}: have less live at that moment, or give {} at least.",
             format_bytes(it.capacity_bytes),
             size(it.memory.total.requested_bytes.saturating_add(asked.bytes)),
         )),
         None => sentences.push(
-            "Nothing that was tried serves it at this capacity: `vramlab fit` finds the capacity \
-             that does."
+            "Nothing that was tried serves it safely at this capacity: `vramlab fit` finds the \
+             capacity that does."
                 .into(),
         ),
     }
@@ -158,8 +190,8 @@ fn failed(it: &Explanation, reason: &Reason, asked: &Asked, sentences: &mut Vec<
     };
     let count = blockers.blocks.len() as u64;
     if let ([only], true) = (&blockers.blocks[..], count == 1) {
-        let made = only.stack.as_deref().and_then(|it| it.split(" < ").next());
-        let made = made.map_or(String::new(), |frame| format!(", made by {frame}"));
+        let made = only.stack.as_deref().map(gist);
+        let made = made.map_or(String::new(), |gist| format!(", made by {gist}"));
         sentences.push(format!(
             "Or free one block before it: {} of event {}{made}.",
             size(only.bytes),
@@ -174,25 +206,25 @@ fn failed(it: &Explanation, reason: &Reason, asked: &Asked, sentences: &mut Vec<
     }
 }
 
+/// What to use instead, and what it costs. An option of PyTorch can only be set where
+/// PyTorch's allocator runs.
 fn use_it(best: &Remedy, own: Option<&Remedy>) -> String {
-    let what = match &best.setting {
+    let settable = own.is_some_and(|own| own.setting.is_some());
+    let what = match best.setting.as_ref().filter(|_| settable) {
         Some(setting) if !setting.ends_with('=') => format!("Set {setting}"),
         Some(_) => "Leave PYTORCH_CUDA_ALLOC_CONF unset".to_owned(),
-        None => format!("An allocator like '{}' would do", best.policy),
+        None => format!("Take an allocator like '{}'", best.policy),
     };
     let rest = match best.failed {
         0 => "serves this request and all others".to_owned(),
-        more => format!(
-            "serves this request; {} fail elsewhere",
-            counted(more, "request")
-        ),
+        more => format!("serves this request, while {} not served", others(more)),
     };
     let sure = if best.exact {
         ""
     } else {
         ", though it hangs on addresses of the driver"
     };
-    let calls = own.map_or(String::new(), |own| {
+    let more = own.map_or(String::new(), |own| {
         let calls = i128::from(best.driver_calls) - i128::from(own.driver_calls);
         format!(" ({calls:+})")
     });
@@ -201,10 +233,10 @@ fn use_it(best: &Remedy, own: Option<&Remedy>) -> String {
         bytes => format!(", {} moved", format_bytes(bytes)),
     };
     format!(
-        "{what}: in a replay it {rest}{sure}, with a peak of {}, {} driver calls{calls}{moved}; \
-         calls, moves and stalls cost {}.",
+        "{what}: in a replay it {rest}{sure}, with a peak of {}, {}{more}{moved}; calls, moves and \
+         stalls cost {}.",
         format_bytes(best.peak_footprint_bytes),
-        format_count(best.driver_calls),
+        counted(best.driver_calls, "driver call"),
         format_nanos(best.cost_ns),
     )
 }
@@ -231,9 +263,11 @@ fn nothing_failed(it: &Explanation, sentences: &mut Vec<String>) {
     let own = it.remedies.own.as_ref();
     let frugal = it.remedies.serve.iter().filter(|remedy| {
         remedy.exact
+            && remedy.hazards == 0
             && own.is_some_and(|own| remedy.peak_footprint_bytes < own.peak_footprint_bytes)
     });
-    if let Some(least) = frugal.min_by_key(|remedy| remedy.peak_footprint_bytes) {
+    let rank = |remedy: &&Remedy| (remedy.setting.is_none(), remedy.peak_footprint_bytes);
+    if let Some(least) = frugal.min_by_key(rank) {
         let name = least.setting.as_ref().unwrap_or(&least.policy);
         text += &format!(
             " The least is held with {name}: a peak of {}.",
@@ -255,7 +289,7 @@ fn leak(it: &Explanation) -> Option<String> {
         return None;
     }
     let who = match (&worst.stack, worst.from_bytes) {
-        (Some(stack), _) => format!("what {} makes", stack.split(" < ").next().unwrap_or(stack)),
+        (Some(stack), _) => format!("what {} makes", gist(stack)),
         (None, Some(from)) => {
             format!(
                 "blocks of {} to {}",
@@ -269,4 +303,27 @@ fn leak(it: &Explanation) -> Option<String> {
         "Look first at {who}: it grows by {} a period and never falls.",
         size(worst.per_period_bytes)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gist_of_a_stack_names_the_programs_own_frame() {
+        let deep = "batch_norm@site-packages/torch/nn/functional.py:2846 < \
+                    forward@site-packages/torch/nn/modules/batchnorm.py:194 < main@train.py:40";
+        let gist_of_deep = "batch_norm@torch/nn/functional.py:2846 for main@train.py:40";
+        assert_eq!(gist(deep), gist_of_deep);
+        assert_eq!(
+            gist("load@train.py:7 < main@train.py:40"),
+            "load@train.py:7"
+        );
+    }
+
+    #[test]
+    fn sizes_are_told_for_people_and_exactly() {
+        assert_eq!(size(3 << 29), "1.50 GiB (1,610,612,736 bytes)");
+        assert_eq!(size(500), "500 bytes");
+    }
 }
