@@ -79,6 +79,14 @@ pub enum CliError {
         /// The file, to be shown.
         source_code: Box<NamedSource<String>>,
     },
+    /// An expression on the command line does not fit.
+    #[error("{error}")]
+    Expression {
+        /// What is wrong, and where.
+        error: Box<FileError>,
+        /// The expression, to be shown.
+        source_code: Box<NamedSource<String>>,
+    },
     /// The journal of an experiment cannot be gone on with.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -152,6 +160,15 @@ impl CliError {
         }
     }
 
+    /// An error of an expression that was given on the command line.
+    pub fn expression(error: FileError) -> Self {
+        let text = NamedSource::new(&error.text.file, error.text.text.clone());
+        CliError::Expression {
+            error: Box::new(error),
+            source_code: Box::new(text),
+        }
+    }
+
     /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
     /// 20 a mismatch, 30 no CUDA device, 130 interrupted.
     #[must_use]
@@ -161,6 +178,7 @@ impl CliError {
             CliError::Policy(_)
             | CliError::Synth(_)
             | CliError::Usage { .. }
+            | CliError::Expression { .. }
             | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
             CliError::Experiment { .. } | CliError::Journal(_) => 3,
@@ -188,7 +206,9 @@ impl CliError {
                 "check the path; `-` reads from standard input".into()
             }
             CliError::Usage { help, .. } => help.clone(),
-            CliError::Experiment { error, .. } => error.help.clone(),
+            CliError::Experiment { error, .. } | CliError::Expression { error, .. } => {
+                error.help.clone()
+            }
             CliError::Journal(error) | CliError::Merge(MergeError::Journal(error)) => {
                 journal_help(error).into()
             }
@@ -267,15 +287,18 @@ impl Diagnostic for CliError {
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
         match self {
-            CliError::Experiment {
-                error, source_code, ..
-            } if error.span.is_some() => Some(&**source_code),
+            CliError::Experiment { error, source_code }
+            | CliError::Expression { error, source_code }
+                if error.span.is_some() =>
+            {
+                Some(&**source_code)
+            }
             _ => None,
         }
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let CliError::Experiment { error, .. } = self else {
+        let (CliError::Experiment { error, .. } | CliError::Expression { error, .. }) = self else {
             return None;
         };
         let span = error.span.clone()?;
