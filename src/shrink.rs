@@ -194,19 +194,23 @@ impl Shrinker<'_> {
         None
     }
 
-    /// Makes requests smaller, one by one. Whether any became so.
+    /// Makes requests smaller, one by one, small ones first: those often matter least, and can
+    /// go in the next round. Whether any became so.
     fn sizes(&mut self) -> bool {
         self.phase = "sizes";
         let mut any = false;
-        for event in 0..self.draft.trace.events.len() {
+        let mut requests: Vec<(u64, usize)> = Vec::new();
+        for (at, event) in self.draft.trace.events.iter().enumerate() {
+            if let Event::Alloc { bytes, .. } | Event::Attempt { bytes, .. } = *event {
+                requests.push((bytes, at));
+            }
+        }
+        requests.sort_unstable();
+        for (bytes, event) in requests {
             if self.spent() {
                 break;
             }
-            if let Event::Alloc { bytes, .. } | Event::Attempt { bytes, .. } =
-                self.draft.trace.events[event]
-            {
-                any |= self.smaller_request(event, bytes);
-            }
+            any |= self.smaller_request(event, bytes);
         }
         any
     }
@@ -225,28 +229,43 @@ impl Shrinker<'_> {
             least = half;
         }
         loop {
-            let between = too_small + (least - too_small) / 2;
-            let middle = round(between);
-            let next = if middle > too_small {
-                middle
-            } else {
-                round(least)
-            };
-            if next <= too_small || next >= least {
+            let middle = round(too_small + (least - too_small) / 2);
+            if middle <= too_small || middle >= least {
                 break;
             }
-            if self.try_one(self.draft.resized(event, next)) {
-                least = next;
+            if self.try_one(self.draft.resized(event, middle)) {
+                least = middle;
             } else {
-                too_small = next;
+                too_small = middle;
             }
         }
+        least = self.rounder_request(event, least, too_small);
         least < bytes
     }
+
+    /// The roundest bytes below the least that holds, if any between are as good.
+    fn rounder_request(&mut self, event: usize, least: u64, too_small: u64) -> u64 {
+        let mut size = grain(least);
+        while size > 1 {
+            let rounder = least - least % size;
+            if rounder == least {
+                return least;
+            }
+            if rounder > too_small && self.try_one(self.draft.resized(event, rounder)) {
+                return rounder;
+            }
+            size /= 2;
+        }
+        least
+    }
+}
+
+/// What sizes are multiples of: the largest power of two that is a small part of them.
+fn grain(bytes: u64) -> u64 {
+    1 << (bytes / GRAIN).checked_ilog2().unwrap_or(0)
 }
 
 /// Rounds down to a number of few digits in binary; 1 and more stays so.
 fn round(bytes: u64) -> u64 {
-    let grain = 1u64 << (bytes / GRAIN).checked_ilog2().unwrap_or(0);
-    (bytes - bytes % grain).max(1)
+    (bytes - bytes % grain(bytes)).max(1)
 }

@@ -151,7 +151,7 @@ impl Compare {
         source: &results::Source<'_>,
         output: &mut Output,
     ) -> Result<Done, CliError> {
-        let pictures = self.pictures.shown(output);
+        let pictures = self.pictures.shown(output) && !output.hushed;
         let heading = Heading::of(scene);
         for line in heading.lines(false) {
             output.line(&line)?;

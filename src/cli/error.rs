@@ -141,8 +141,8 @@ pub enum CliError {
     /// A limit cannot be checked.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// Rows passed their limits.
-    #[error("{regressed} of {of} values pass their limits")]
+    /// Rows are above their limits.
+    #[error("{regressed} of {of} values are above their limits")]
     Regressed {
         /// Values that do.
         regressed: usize,

@@ -23,7 +23,7 @@ pub fn lines(row: &Row, map: &AddressMap, output: &Output) -> Vec<String> {
     let mut lines = vec![
         format!("addresses under {}:", row.policy),
         format!(
-            "{} reserved, {} {} {} {} in use up to 25, 50, 75, 100 %",
+            "{} reserved, {}{}{}{} in use more and more",
             letters[0], letters[1], letters[2], letters[3], letters[4]
         ),
     ];

@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// What a bar counts.
-const EVENTS: &str = "{bar:30} {percent} % of {human_len} events, {per_sec}, {eta} to go";
-const CELLS: &str = "{bar:30} {human_pos} of {human_len} cells, {per_sec}, {eta} to go";
+const EVENTS: &str = "{percent} % of {human_len} events, {eta} to go {wide_bar}";
+const CELLS: &str = "{human_pos} of {human_len} cells, {eta} to go {wide_bar}";
 
 const WORDS: &str = "{spinner} {wide_msg}";
 

@@ -9,8 +9,11 @@ use crate::observe::{Metric, Row};
 const MOST_COLUMNS: usize = 60;
 /// Fewer show nothing at all.
 const LEAST_COLUMNS: usize = 8;
-/// What the names and figures beside the curve take, with the gaps.
-const BESIDE_COLUMNS: usize = 26;
+/// What the figures beside the curve take, with the gaps: both of them, and the peak alone.
+const BESIDE_COLUMNS: usize = 21;
+const PEAK_COLUMNS: usize = 12;
+/// On fewer columns the mean gives way to the curve.
+const NARROW_COLUMNS: usize = 60;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LETTERS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
@@ -18,8 +21,10 @@ const LETTERS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 /// External fragmentation over time of each policy, on one scale from 0 to 100 %.
 pub fn lines(curves: &[(&Row, &[Bucket])], output: &Output) -> Vec<String> {
     let longest = curves.iter().map(|(row, _)| row.policy.chars().count());
-    let name = longest.max().unwrap_or(0).clamp(14, 28);
-    let room = output.columns.saturating_sub(name + BESIDE_COLUMNS);
+    let name = longest.max().unwrap_or(0).clamp(6, 28);
+    let narrow = output.columns < NARROW_COLUMNS;
+    let beside = if narrow { PEAK_COLUMNS } else { BESIDE_COLUMNS };
+    let room = output.columns.saturating_sub(name + beside);
     let columns = room.clamp(LEAST_COLUMNS, MOST_COLUMNS);
     let metric = |name| Metric::find(name).expect("it is a metric");
     let peak = metric("peak_external_fragmentation_ppm");
@@ -40,7 +45,7 @@ pub fn lines(curves: &[(&Row, &[Bucket])], output: &Output) -> Vec<String> {
     }
     let letters = letters(output.unicode);
     let mut lines = vec![format!(
-        "external fragmentation: 0 % is {}, 100 % is {}, blank where nothing is free",
+        "external fragmentation, {} 0 % to {} 100 %",
         letters[0], letters[7]
     )];
     lines.extend(table.lines(output.columns, output.colour).0);

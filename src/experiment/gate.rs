@@ -276,7 +276,7 @@ pub struct Check {
     pub most: u64,
     /// The value.
     pub value: u64,
-    /// Whether it passes the limit, or the policy serves nothing any more: then its bytes
+    /// Whether it is above the limit, or the policy serves nothing any more: then its bytes
     /// mean nothing.
     pub regressed: bool,
 }

@@ -16,7 +16,7 @@ use crate::policy::Chosen;
 /// Limits and what they are relative to.
 #[derive(Debug, Args)]
 pub struct GateArgs {
-    /// Exit with 20 where a value passes a limit: POLICY.METRIC=+5%, =+200MiB or =+0 more than
+    /// Exit with 20 where a value is above a limit: POLICY.METRIC=+5%, =+200MiB or =+0 more than
     /// in the baseline, or =12GiB as such; `*` is every policy; may be repeated
     #[arg(long = "fail-above", value_name = "POLICY.METRIC=LIMIT")]
     limits: Vec<Limit>,
@@ -45,7 +45,7 @@ impl GateArgs {
     }
 }
 
-/// Tells the results as JSON, where asked for, and what passed its limit or broke a rule.
+/// Tells the results as JSON, where asked for, and what is above its limit or broke a rule.
 pub(super) fn finish(
     gate: Gate<'_>,
     compared: Vec<Done>,
@@ -77,12 +77,12 @@ pub(super) fn finish(
     }
 }
 
-/// Tells what passed its limit.
+/// Tells what is above its limit.
 fn judge(checks: &[Check], output: &mut Output) -> Result<(), CliError> {
     let regressed: Vec<&Check> = checks.iter().filter(|check| check.regressed).collect();
     if regressed.is_empty() {
         let values = counted(checks.len(), "value");
-        return output.line(&format!("{values} checked, none passes its limit"));
+        return output.line(&format!("{values} checked, none above its limit"));
     }
     for line in table(&regressed).lines(output.columns, output.colour).0 {
         output.line(&line)?;

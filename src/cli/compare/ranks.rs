@@ -182,9 +182,9 @@ fn best(one: &OverRanks) -> String {
             one.policy
         ),
         Some(first) => format!(
-            "Best is {}: {} fail on {}, first on {}{in_bytes}.",
+            "Best is {}: {} on {}, first on {}{in_bytes}.",
             one.policy,
-            counted(one.failed as usize, "request"),
+            counted(one.failed as usize, "failed request"),
             counted(one.ranks_failed as usize, "rank"),
             first_failure(first)
         ),

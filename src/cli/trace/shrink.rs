@@ -1,7 +1,8 @@
 //! `vramlab trace shrink`: the smallest trace that still shows something.
 
+use std::fs;
 use std::io::Cursor;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -109,6 +110,9 @@ impl Shrink {
     pub fn run(self, registry: &Registry, output: &mut Output) -> Result<(), CliError> {
         let keep = Keep::parse(&self.keep).map_err(CliError::expression)?;
         let format = self.format(&keep)?;
+        if !is_stream(&self.output) {
+            writable(&self.output)?;
+        }
         let trace = load::only(&self.trace, &self.open)?;
         let setup = self.setup(&trace, &keep)?;
         let original = Draft::of(&trace, true);
@@ -245,6 +249,13 @@ impl Shrink {
             "end the name of the output in .vlt",
         ))
     }
+}
+
+/// Sees to it that a file can be written beside the output: better now than after the work.
+fn writable(path: &Path) -> Result<(), CliError> {
+    let probe = path.with_file_name(format!(".probe.{}", std::process::id()));
+    let usable = fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe));
+    usable.map_err(|error| CliError::write(path, error))
 }
 
 fn words(status: &crate::shrink::Status) -> String {
