@@ -20,6 +20,7 @@ pub mod plot;
 pub mod policy;
 pub mod presets;
 pub mod replay;
+pub mod shrink;
 pub mod space;
 pub mod stats;
 pub mod synth;
