@@ -62,18 +62,9 @@ impl<'a> Lines<'a> {
         let mut bytes = std::mem::take(text).into_bytes();
         bytes.clear();
         self.line += 1;
-        let read = (&mut *self.input)
-            .take(MAX_LINE_BYTES + 1)
-            .read_until(b'\n', &mut bytes)
-            .map_err(|source| self.io(source))?;
-        if read == 0 {
+        if !self.line_into(&mut bytes)? {
             self.line -= 1;
             return Ok(false);
-        }
-        if bytes.len() as u64 > MAX_LINE_BYTES {
-            return Err(self
-                .error(format!("a line of more than {MAX_LINE_BYTES} bytes"))
-                .or("this is no text trace; check that the file is what its header says"));
         }
         while matches!(bytes.last(), Some(b'\n' | b'\r')) {
             bytes.pop();
@@ -91,6 +82,54 @@ impl<'a> Lines<'a> {
             .or("save the file as UTF-8")
         })?;
         Ok(true)
+    }
+
+    /// The bytes up to the next line end, and with it; false where nothing is left.
+    fn line_into(&mut self, bytes: &mut Vec<u8>) -> Result<bool, TraceError> {
+        // Nearly every line lies in the reader's buffer as a whole.
+        let ready = self.fill()?;
+        if let Some(end) = memchr::memchr(b'\n', ready)
+            && (end as u64) < MAX_LINE_BYTES
+        {
+            bytes.extend_from_slice(&ready[..=end]);
+            self.input.consume(end + 1);
+            return Ok(true);
+        }
+        let read = (&mut *self.input)
+            .take(MAX_LINE_BYTES + 1)
+            .read_until(b'\n', bytes)
+            .map_err(|source| self.io(source))?;
+        if bytes.len() as u64 > MAX_LINE_BYTES {
+            return Err(self
+                .error(format!("a line of more than {MAX_LINE_BYTES} bytes"))
+                .or("this is no text trace; check that the file is what its header says"));
+        }
+        Ok(read > 0)
+    }
+
+    /// What the reader's buffer holds; empty at the end.
+    fn fill(&mut self) -> Result<&[u8], TraceError> {
+        while let Err(error) = self.input.fill_buf() {
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                return Err(self.io(error));
+            }
+        }
+        let ready = self.input.fill_buf();
+        ready.map_err(|error| TraceError::io(self.file, error))
+    }
+
+    /// Offers the bytes that lie ready to `take`, which answers how many whole lines it
+    /// took from their beginning, and how many bytes these are.
+    ///
+    /// # Errors
+    /// What the reader says.
+    pub fn ready(&mut self, take: impl FnOnce(&[u8]) -> (u64, usize)) -> Result<(), TraceError> {
+        self.line += 1;
+        let (lines, bytes) = take(self.fill()?);
+        self.line -= 1;
+        self.line += lines;
+        self.input.consume(bytes);
+        Ok(())
     }
 
     /// As [`next`](Self::next), passing over blank lines and, where `comment` is given,
@@ -196,7 +235,12 @@ impl<'t> Row<'t> {
             return Cow::Borrowed("");
         };
         let (begin, end) = self.cells[column];
-        let cell = self.text[begin as usize..end as usize].trim();
+        let cell = &self.text[begin as usize..end as usize];
+        let plain = |byte: Option<&u8>| byte.is_none_or(|byte| matches!(byte, b'#'..=b'~'));
+        if plain(cell.as_bytes().first()) && plain(cell.as_bytes().last()) {
+            return Cow::Borrowed(cell);
+        }
+        let cell = cell.trim();
         match cell
             .strip_prefix('"')
             .and_then(|cell| cell.strip_suffix('"'))

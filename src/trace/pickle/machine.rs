@@ -6,6 +6,7 @@ use super::{Document, Packed, PickleError, Problem, Sink, Store, Text, Value, te
 
 mod container;
 mod input;
+mod quick;
 
 /// Containers that may be open inside each other. A snapshot needs seven.
 const MARK_LIMIT: usize = 4096;
@@ -26,6 +27,8 @@ pub(super) struct Machine<'a, 's, S> {
     stack: Vec<Packed>,
     marks: Vec<Mark>,
     memo: Vec<Packed>,
+    /// The stack of a dict that is filled in one go.
+    pairs: [Packed; quick::QUICK_VALUES],
     store: Store<'a>,
     sink: &'s mut S,
 }
@@ -41,6 +44,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Vec::new(),
+            pairs: [Packed::UNSET; quick::QUICK_VALUES],
             store: Store::new(bytes),
             sink,
         }
@@ -92,10 +96,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
                 self.push(Packed::small(value))
             }
             MARK => self.mark(),
-            EMPTY_DICT => {
-                let dict = self.store.new_dict();
-                self.push_new(dict)
-            }
+            EMPTY_DICT => self.new_dict(),
             SETITEMS => self.set_items(),
             SHORT_BINUNICODE => {
                 let len = self.byte()?;

@@ -149,7 +149,11 @@ impl<'a> Store<'a> {
     /// Unpacks a value.
     #[inline(always)]
     pub fn value(&self, packed: Packed) -> Value {
-        packed.value(&self.aside)
+        // Most values are integers, which lie nowhere else.
+        match packed.integer() {
+            Some(value) => Value::Int(value),
+            None => packed.value(&self.aside),
+        }
     }
 
     pub(super) fn pack(&mut self, value: Value) -> Packed {
@@ -279,8 +283,11 @@ impl<'a> Store<'a> {
 
     pub(super) fn new_tuple(&mut self, values: &[Packed]) -> Result<Packed, Problem> {
         let len = handle(values.len(), "values in a tuple")?;
-        let start = self.tuples.len() as u64;
-        self.tuples.extend_from_slice(values);
+        // Entry after entry has a tuple of its own that names the same pool.
+        if !self.tuples.ends_with(values) {
+            self.tuples.extend_from_slice(values);
+        }
+        let start = (self.tuples.len() - values.len()) as u64;
         Ok(self.pack(Value::Tuple { len, start }))
     }
 

@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
+
 use crate::trace::snapshot::{Action, BlockState, Entry, PoolId, Snapshot, StackId};
 
 use super::hidden::Hidden;
@@ -44,7 +46,7 @@ pub(super) struct Start {
     pub regions: BTreeMap<u64, Region>,
     pub blocks: BTreeMap<u64, Held>,
     /// The private pool of those entries whose region tells one.
-    pub pools: HashMap<usize, PoolId>,
+    pub pools: HashMap<usize, PoolId, RandomState>,
     /// Bytes reserved before the first entry.
     pub reserved_bytes: u64,
     /// The most bytes reserved at any moment of the recording.
@@ -76,7 +78,7 @@ pub(super) fn rewind(
 struct Back<'a> {
     rules: &'a SizeRules,
     hidden: Hidden,
-    blocks: HashMap<u64, Held>,
+    blocks: HashMap<u64, Held, RandomState>,
     reserved_bytes: u64,
     private: bool,
     start: Start,
@@ -88,7 +90,7 @@ impl<'a> Back<'a> {
         let mut back = Back {
             rules,
             hidden,
-            blocks: HashMap::new(),
+            blocks: HashMap::default(),
             reserved_bytes: 0,
             private: false,
             start: Start::default(),

@@ -45,9 +45,11 @@ impl Sink for Records {
 
     #[inline]
     fn dict(&mut self, pairs: &[Packed], store: &mut Store<'_>) -> Option<Record> {
-        let keys = key_set(pairs);
+        // Nearly every dict is an entry, and every writer begins one with its action.
+        let leads = pairs.first().map_or(UNKNOWN, |key| key.word());
+        let keys = if leads == ACTION { 0 } else { key_set(pairs) };
         let has = |word: u16| keys & (1 << word) != 0;
-        if has(ACTION) {
+        if leads == ACTION || has(ACTION) {
             let entry = self.entry(pairs, store).ok()?;
             self.entries.push(entry);
             record(ENTRY, self.entries.len())
