@@ -24,13 +24,7 @@ struct Plain {
 
 /// Whether the columns of a table come in the usual order.
 pub(super) fn is_usual(table: &Table) -> bool {
-    let cells = [
-        table.event,
-        table.id,
-        table.bytes,
-        table.stream,
-        table.time,
-    ];
+    let cells = [table.event, table.id, table.bytes, table.stream, table.time];
     let mut places = cells.iter().zip(0..);
     places.all(|(cell, place)| *cell == Some(place))
 }

@@ -1,144 +1,310 @@
 //! Dicts that a pickler writes in one go, which a trace has one an entry of: their few
-//! opcodes are run in a loop of their own, on a small stack of their own.
+//! opcodes are run in a loop of their own, without a stack.
 //!
-//! Whatever is not of that kind, and whatever may be wrong, is left to the loop of all
-//! opcodes: the small stack moves onto the machine's, and nothing has been lost.
+//! The keys of such a dict are as a rule those of the dict before, byte by byte, so they
+//! are compared and not looked up. Whatever is not of that kind, and whatever may be wrong,
+//! is left to the loop of all opcodes: what was read so far moves onto the stack, and
+//! nothing has been lost.
+
+use std::io::Read;
 
 use super::super::opcode::*;
-use super::super::{Packed, Sink, Text, Value};
+use super::super::{Packed, Sink, Store, Value};
 use super::{MARK_LIMIT, Machine, Mark, Step};
 
-/// Keys and values of a dict; an entry of a trace has at most 20.
-pub(super) const QUICK_VALUES: usize = 32;
+/// Pairs of a dict; an entry of a trace has at most 11.
+const MOST_PAIRS: usize = 16;
 /// The longest opcode with its number: LONG1, a length, 8 digits.
 const WINDOW: usize = 10;
 
-impl<S: Sink> Machine<'_, '_, S> {
+/// The pairs of one dict after the other.
+pub(super) struct Quick {
+    /// Key, value, key, value, ...
+    pairs: [Packed; 2 * MOST_PAIRS],
+    /// The opcode that each key came from.
+    keys: [Key; MOST_PAIRS],
+    /// Pairs of the dict that the sink got last, if it came from here.
+    last: usize,
+}
+
+/// An opcode that gets a key from the memo: its bytes, low ones first, under a mask.
+#[derive(Clone, Copy)]
+struct Key {
+    bytes: u64,
+    mask: u64,
+    len: usize,
+}
+
+impl Quick {
+    pub(super) fn new() -> Self {
+        // Nothing masked is 1, so this is equal to no opcode.
+        let none = Key {
+            bytes: 1,
+            mask: 0,
+            len: 0,
+        };
+        Quick {
+            pairs: [Packed::UNSET; 2 * MOST_PAIRS],
+            keys: [none; MOST_PAIRS],
+            last: 0,
+        }
+    }
+
+    /// The memo changed where it had a value, so the known keys may be others.
+    pub(super) fn forget(&mut self) {
+        *self = Quick::new();
+    }
+
+    /// The sink got a dict from elsewhere.
+    pub(super) fn interrupted(&mut self) {
+        self.last = 0;
+    }
+}
+
+/// A dict that is being filled: nothing refers to it but its memo slot.
+struct Filling {
+    /// Where its MARK is.
+    offset: u64,
+    memo_slot: Option<usize>,
+}
+
+impl<R: Read, S: Sink> Machine<'_, R, S> {
     /// A new dict, with its memo slot and its pairs where these come at once.
     #[inline(always)]
     pub(super) fn new_dict(&mut self) -> Step {
-        let dict = match self.store.new_dict() {
-            Ok(dict) => dict,
-            Err(problem) => return Err(self.error(problem)),
+        let has_room = self.marks.len() < MARK_LIMIT;
+        let memo_slot = match self.window.bytes[self.window.at..] {
+            [MEMOIZE, MARK, ..] if has_room => {
+                self.memo.push(Packed::UNSET);
+                self.window.at += 1;
+                Some(self.memo.len() - 1)
+            }
+            [MARK, ..] if has_room => None,
+            _ => {
+                let dict = self.store.new_dict();
+                return self.push_new(dict);
+            }
         };
-        self.stack.push(dict);
-        if self.bytes.get(self.at) == Some(&MEMOIZE) {
-            self.memo.push(dict);
-            self.at += 1;
-        }
-        if self.bytes.get(self.at) == Some(&MARK) && self.marks.len() < MARK_LIMIT {
-            self.quick_pairs(dict)
+        let filling = Filling {
+            offset: self.window.offset(),
+            memo_slot,
+        };
+        self.window.at += 1;
+        let mut reader = Reader {
+            rest: &self.window.bytes[self.window.at..],
+            memo: &mut self.memo,
+            store: &mut self.store,
+            sink: self.sink,
+        };
+        let (count, same) = reader.pairs(&mut self.quick);
+        let complete = reader.rest.first() == Some(&SETITEMS) && count.is_multiple_of(2);
+        self.window.at = self.window.bytes.len() - reader.rest.len();
+        if complete {
+            self.window.at += 1;
+            self.quick_fill(&filling, count, same)
         } else {
-            Ok(())
+            self.spill(&filling, count)
         }
     }
 
-    /// Fills `dict` with the pairs behind the MARK that comes next.
-    #[inline(always)]
-    fn quick_pairs(&mut self, dict: Packed) -> Step {
-        let offset = self.at;
-        self.at += 1;
-        let mut count = 0;
-        while count < QUICK_VALUES {
-            if self.bytes.get(self.at) == Some(&SETITEMS) && count % 2 == 0 {
-                self.at += 1;
-                return self.quick_fill(dict, offset, count);
-            }
-            let Some(value) = self.quick_value(&mut count) else {
-                break;
-            };
-            self.pairs[count] = value;
-            count += 1;
-        }
-        let height = self.stack.len();
-        self.marks.push(Mark { height, offset });
-        self.stack.extend_from_slice(&self.pairs[..count]);
+    /// Goes on with the stack, on which the first `count` keys and values lie then.
+    #[inline(never)]
+    fn spill(&mut self, filling: &Filling, count: usize) -> Step {
+        self.quick.interrupted();
+        let dict = self.store.new_dict();
+        let dict = dict.map_err(|problem| self.error(problem))?;
+        self.finished(dict, filling);
+        self.marks.push(Mark {
+            height: self.stack.len(),
+            offset: filling.offset,
+        });
+        self.stack.extend_from_slice(&self.quick.pairs[..count]);
         Ok(())
     }
 
+    /// The dict is complete. One that the sink takes is its record from the start.
     #[inline(always)]
-    fn quick_fill(&mut self, dict: Packed, offset: usize, count: usize) -> Step {
-        let Value::Dict(id) = self.store.value(dict) else {
-            unreachable!("it was made as a dict");
+    fn quick_fill(&mut self, filling: &Filling, count: usize, same: bool) -> Step {
+        let pairs = &self.quick.pairs[..count];
+        let record = if same && count == self.quick.last {
+            self.sink.like_before(pairs, &mut self.store)
+        } else {
+            self.sink.dict(pairs, &mut self.store)
         };
-        let pairs = &self.pairs[..count];
-        match self.sink.dict(pairs, &mut self.store) {
-            Some(record) => self.store.set_record(id, record),
-            None => self.store.add_pairs(id, offset, pairs)?,
-        }
+        self.quick.last = count;
+        let dict = match record {
+            Some(record) => Packed::record(record),
+            None => {
+                let dict = self.store.new_dict();
+                let dict = dict.map_err(|problem| self.error(problem))?;
+                if let Value::Dict(id) = self.store.value(dict) {
+                    self.store.add_pairs(id, filling.offset, pairs)?;
+                }
+                dict
+            }
+        };
+        self.finished(dict, filling);
         Ok(())
     }
 
-    /// Runs the next opcode if it makes one value; a tuple takes its two values back from
-    /// `count`. Otherwise nothing is read.
+    /// Puts a dict where it belongs: onto the stack, and into its memo slot if it has one.
     #[inline(always)]
-    fn quick_value(&mut self, count: &mut usize) -> Option<Packed> {
-        let window = self.bytes.get(self.at..)?.first_chunk::<WINDOW>()?;
-        let [opcode, first, second, third, fourth, ..] = *window;
-        let (value, bytes) = match opcode {
-            BINGET => (self.quick_get(first.into())?, 2),
-            LONG_BINGET => {
-                let index = u32::from_le_bytes([first, second, third, fourth]);
-                (self.quick_get(index as usize)?, 5)
+    fn finished(&mut self, dict: Packed, filling: &Filling) {
+        if let Some(slot) = filling.memo_slot {
+            self.memo[slot] = dict;
+        }
+        self.stack.push(dict);
+    }
+}
+
+/// What reading the pairs of a dict needs of the machine.
+struct Reader<'m, S> {
+    rest: &'m [u8],
+    memo: &'m mut Vec<Packed>,
+    store: &'m mut Store,
+    sink: &'m mut S,
+}
+
+impl<S: Sink> Reader<'_, S> {
+    /// Reads keys and values as long as they are of the usual kinds. Tells how many there
+    /// are, and whether all keys are those of the dict before.
+    #[inline(always)]
+    fn pairs(&mut self, quick: &mut Quick) -> (usize, bool) {
+        let (mut count, mut same) = (0, true);
+        for pair in 0..MOST_PAIRS {
+            if !self.key(quick, pair, &mut same) {
+                break;
             }
-            LONG1 => {
-                let [_, _, digits @ ..] = *window;
-                let unused = 64_u32.checked_sub(8 * u32::from(first)).filter(|it| *it < 64)?;
-                let value = (u64::from_le_bytes(digits) << unused) as i64 >> unused;
-                (Packed::int(value)?, 2 + usize::from(first))
-            }
-            BININT1 => (Packed::small(first.into()), 2),
-            BININT2 => (Packed::small(u16::from_le_bytes([first, second]).into()), 3),
-            BININT => {
-                let value = i32::from_le_bytes([first, second, third, fourth]);
-                (Packed::small(value), 5)
-            }
-            SHORT_BINUNICODE => (self.quick_text(first)?, usize::from(first) + 3),
-            NONE => (Packed::NONE, 1),
-            NEWTRUE => (Packed::bool(true), 1),
-            NEWFALSE => (Packed::bool(false), 1),
-            EMPTY_LIST if first == MEMOIZE => {
+            let Some(value) = self.value() else {
+                return (count + 1, same);
+            };
+            quick.pairs[2 * pair + 1] = value;
+            count += 2;
+        }
+        (count, same)
+    }
+
+    /// The next opcode with the numbers behind it: its first 8 bytes, and those from the third on.
+    #[inline(always)]
+    fn ahead(&self) -> Option<(u64, u64)> {
+        let ahead = self.rest.first_chunk::<WINDOW>()?;
+        let low = u64::from_le_bytes(*ahead.first_chunk()?);
+        Some((low, u64::from_le_bytes(*ahead.last_chunk()?)))
+    }
+
+    /// Reads the key of a pair; nothing is read where it is none from the memo.
+    #[inline(always)]
+    fn key(&mut self, quick: &mut Quick, pair: usize, same: &mut bool) -> bool {
+        let Some((opcode, _)) = self.ahead() else {
+            return false;
+        };
+        let Key { bytes, mask, len } = quick.keys[pair];
+        if opcode & mask == bytes {
+            self.rest = &self.rest[len..];
+            return true;
+        }
+        let (index, len) = match opcode as u8 {
+            BINGET => (u32::from((opcode >> 8) as u8), 2),
+            LONG_BINGET => ((opcode >> 8) as u32, 5),
+            _ => return false,
+        };
+        let Some(key) = self.get(index) else {
+            return false;
+        };
+        *same = false;
+        let mask = u64::MAX >> (64 - 8 * len);
+        quick.keys[pair] = Key {
+            bytes: opcode & mask,
+            mask,
+            len,
+        };
+        quick.pairs[2 * pair] = key;
+        self.rest = &self.rest[len..];
+        true
+    }
+
+    /// Reads a value, with its memo slot where it gets one; nothing is read where it is of
+    /// another kind.
+    #[inline(always)]
+    fn value(&mut self) -> Option<Packed> {
+        let (opcode, _) = self.ahead()?;
+        let (value, len) = match opcode as u8 {
+            BINGET => (self.get(u32::from((opcode >> 8) as u8))?, 2),
+            LONG_BINGET => (self.get((opcode >> 8) as u32)?, 5),
+            SHORT_BINUNICODE => return self.text(usize::from((opcode >> 8) as u8)),
+            EMPTY_LIST if (opcode >> 8) as u8 == MEMOIZE => {
                 let list = self.store.new_list().ok()?;
                 self.memo.push(list);
                 (list, 2)
             }
-            TUPLE2 if *count >= 2 => {
-                let tuple = self.store.new_tuple(&self.pairs[*count - 2..*count]).ok()?;
-                *count -= 2;
-                (tuple, 1)
+            NONE => (Packed::NONE, 1),
+            NEWTRUE => (Packed::bool(true), 1),
+            NEWFALSE => (Packed::bool(false), 1),
+            _ => {
+                let (value, len) = self.integer()?;
+                let next = self.rest.get(len);
+                if matches!(next, Some(&(BININT1 | BININT2 | BININT | LONG1))) {
+                    return self.pool(value, len);
+                }
+                (value, len)
             }
-            MEMOIZE if *count > 0 => {
-                *count -= 1;
-                let value = self.pairs[*count];
-                self.memo.push(value);
-                (value, 1)
-            }
-            _ => return None,
         };
-        self.at += bytes;
+        self.rest = &self.rest[len..];
         Some(value)
     }
 
+    /// The integer of at most 8 bytes that comes next, and how long it is.
     #[inline(always)]
-    fn quick_get(&self, index: usize) -> Option<Packed> {
-        self.memo
-            .get(index)
-            .copied()
-            .filter(|value| value.is_set())
+    fn integer(&self) -> Option<(Packed, usize)> {
+        let (opcode, digits) = self.ahead()?;
+        Some(match opcode as u8 {
+            LONG1 => {
+                let len = (opcode >> 8) as u8;
+                let bits = 8 * u32::from(len);
+                if !(8..=64).contains(&bits) {
+                    return None;
+                }
+                let value = (digits << (64 - bits)) as i64 >> (64 - bits);
+                (Packed::int(value)?, 2 + usize::from(len))
+            }
+            BININT1 => (Packed::small(i32::from((opcode >> 8) as u8)), 2),
+            BININT2 => (Packed::small(i32::from((opcode >> 8) as u16)), 3),
+            BININT => (Packed::small((opcode >> 8) as i32), 5),
+            _ => return None,
+        })
     }
 
-    /// A text with its memo slot.
+    /// Reads a pair of integers with its memo slot, the name of a pool; its first is `first`
+    /// and `len` bytes long.
+    #[inline(never)]
+    fn pool(&mut self, first: Packed, len: usize) -> Option<Packed> {
+        let before = self.rest;
+        self.rest = &before[len..];
+        let second = self.integer();
+        let behind = second.map(|(value, len)| (value, &self.rest[len..]));
+        self.rest = before;
+        let (second, behind) = behind?;
+        let behind = behind.strip_prefix(&[TUPLE2, MEMOIZE])?;
+        let tuple = self.store.new_tuple(&[first, second]).ok()?;
+        self.memo.push(tuple);
+        self.rest = behind;
+        Some(tuple)
+    }
+
+    /// Reads a text with its memo slot.
     #[inline(always)]
-    fn quick_text(&mut self, len: u8) -> Option<Packed> {
-        let start = self.at + 2;
-        let end = start + usize::from(len);
-        if *self.bytes.get(end)? != MEMOIZE {
-            return None;
-        }
-        let word = self.sink.word(&self.bytes[start..end]);
-        let (len, start) = (len.into(), start as u64);
-        let text = Packed::text(Text { word, len, start })?;
+    fn text(&mut self, len: usize) -> Option<Packed> {
+        let (text, behind) = self.rest[2..].split_at_checked(len)?;
+        let behind = behind.strip_prefix(&[MEMOIZE])?;
+        let text = self.store.new_text(self.sink.word(text), text).ok()?;
         self.memo.push(text);
+        self.rest = behind;
         Some(text)
+    }
+
+    #[inline(always)]
+    fn get(&self, index: u32) -> Option<Packed> {
+        let value = self.memo.get(index as usize).copied();
+        value.filter(|value| value.is_set())
     }
 }

@@ -97,11 +97,13 @@ impl Forward<'_> {
     }
 
     fn fact(&mut self, at: usize, event: usize) {
-        let mut held = std::mem::take(&mut self.held);
-        for waiting in held.drain(..) {
-            self.note(waiting, event);
+        if !self.held.is_empty() {
+            let mut held = std::mem::take(&mut self.held);
+            for waiting in held.drain(..) {
+                self.note(waiting, event);
+            }
+            self.held = held;
         }
-        self.held = held;
         self.note(at, event);
     }
 
