@@ -187,7 +187,7 @@ impl TraceBuilder {
     }
 
     /// Adds an event that names no slot of its own.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, event: Event) {
         self.trace.events.push(event);
         if self.timed {
@@ -227,6 +227,7 @@ impl TraceBuilder {
     ///
     /// # Errors
     /// [`AlreadyLive`], and nothing is added.
+    #[inline(always)]
     pub fn alloc(&mut self, key: u64, ask: Ask) -> Result<Slot, AlreadyLive> {
         let Entry::Vacant(place) = self.live.entry(key) else {
             return Err(AlreadyLive);
@@ -286,6 +287,7 @@ impl TraceBuilder {
     }
 
     /// As [`free`](Self::free); `id` is what the event of a wrong free calls the key.
+    #[inline(always)]
     pub fn free_as(
         &mut self,
         key: u64,

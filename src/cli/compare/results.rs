@@ -57,8 +57,9 @@ pub(super) fn write(
     let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
     let below: Vec<(&Seen, String)> = cells.iter().copied().zip(names).collect();
     let of_policies = || {
-        let mut below = below.par_iter();
-        below.try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))
+        below
+            .par_iter()
+            .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))
     };
     let of_all = || {
         if plots {
@@ -79,8 +80,9 @@ fn charts(folder: &Folder, scene: &Scene, cells: &[&Seen], rows: &[Row]) -> Resu
     let mut charts = charts::of_rows(&caption, rows);
     charts.push(("fragmentation", charts::fragmentation(&caption, &timelines)));
     charts.push(("sizes", charts::sizes(scene)));
-    let mut charts = charts.par_iter();
-    charts.try_for_each(|(name, chart)| folder.chart(name, chart))
+    charts
+        .par_iter()
+        .try_for_each(|(name, chart)| folder.chart(name, chart))
 }
 
 fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {

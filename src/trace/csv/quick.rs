@@ -9,8 +9,8 @@ use super::super::builder::{Ask, TraceBuilder};
 use super::super::keys::plain_key;
 use super::Table;
 
-/// Digits that fit 64 bits, whatever they are.
-const DIGITS: usize = 19;
+/// So many digits fit 64 bits, whatever they are.
+const MOST_DIGITS: usize = 19;
 
 /// A row of plain cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,12 +81,10 @@ impl Cursor<'_> {
         if !request && !self.word(b"free,") {
             return None;
         }
-        let leads_with_zero = self.rest.first() == Some(&b'0');
-        let before = self.rest.len();
-        let key = plain_key(self.number()??)?;
-        if leads_with_zero && before - self.rest.len() > 1 {
+        if let [b'0', b'0'..=b'9', ..] = self.rest {
             return None;
         }
+        let key = plain_key(self.number()??)?;
         Some(Plain {
             request,
             key,
@@ -117,35 +115,113 @@ impl Cursor<'_> {
     }
 
     /// The digits that come next, as a number; none where there are none. Nothing where
-    /// there are more than surely fit, or where the text ends with them.
-    #[inline]
+    /// there are more than surely fit, or where the text may end with them.
+    #[inline(always)]
     fn number(&mut self) -> Option<Option<u64>> {
         let (mut value, mut digits) = (0u64, 0);
         loop {
-            let digit = self.rest.get(digits)?.wrapping_sub(b'0');
-            if digit > 9 {
+            let eight = u64::from_le_bytes(*self.rest[digits..].first_chunk()?);
+            let count = leading_digits(eight);
+            if count == 0 {
                 break;
             }
-            if digits == DIGITS {
+            // Of a number that is too long only its length counts.
+            value = value.wrapping_mul(POWERS[count]);
+            value = value.wrapping_add(digits_value(eight, count));
+            digits += count;
+            if digits > MOST_DIGITS {
                 return None;
             }
-            value = value * 10 + u64::from(digit);
-            digits += 1;
+            if count < 8 {
+                break;
+            }
         }
         self.rest = &self.rest[digits..];
         Some((digits > 0).then_some(value))
     }
 }
 
+/// The powers of ten by which a number grows with so many digits more.
+const POWERS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// How many of eight bytes, the first one lowest, are decimal digits before another comes.
+#[inline(always)]
+fn leading_digits(eight: u64) -> usize {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const SIX: u64 = 0x0606_0606_0606_0606;
+    // A digit's high half is 3, also when 6 is added; a carry only spoils what comes later.
+    let other = (eight ^ ZEROS) & HIGH | (eight.wrapping_add(SIX) ^ ZEROS) & HIGH;
+    (other.trailing_zeros() / 8) as usize
+}
+
+/// Eight times the digit 0.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The value of the first `count` of eight bytes, which are digits; `count` is not 0.
+///
+/// Digits are joined in pairs, then in fours, then in eights, all of them at once.
+#[inline(always)]
+fn digits_value(eight: u64, count: usize) -> u64 {
+    const PAIRS: u64 = 0x0000_00ff_0000_00ff;
+    // Zeros in front make eight of them.
+    let digits = (eight ^ ZEROS) << (64 - 8 * count);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let high = (pairs & PAIRS).wrapping_mul(100 + (1_000_000 << 32));
+    let low = (pairs >> 16 & PAIRS).wrapping_mul(1 + (10_000 << 32));
+    high.wrapping_add(low) >> 32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The row at the beginning of a longer text.
     fn row(text: &str) -> Option<Plain> {
+        let text = format!("{text}       ");
         Cursor {
             rest: text.as_bytes(),
         }
         .row()
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_read() {
+        for number in [
+            0,
+            7,
+            12,
+            1_234_567,
+            12_345_678,
+            123_456_789,
+            9_876_543_210_987_654,
+        ] {
+            let text = format!("{number},alloc,0,0");
+            let mut cursor = Cursor {
+                rest: text.as_bytes(),
+            };
+            assert_eq!(cursor.number(), Some(Some(number)));
+            assert_eq!(cursor.rest, b",alloc,0,0");
+        }
+        for (text, number) in [
+            (",/:;<=>?", None),
+            ("0/345678", Some(0)),
+            ("9:345678", Some(9)),
+        ] {
+            let mut cursor = Cursor {
+                rest: text.as_bytes(),
+            };
+            assert_eq!(cursor.number(), Some(number), "{text}");
+        }
     }
 
     #[test]

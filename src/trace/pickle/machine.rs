@@ -278,7 +278,7 @@ impl<'s, R: Read, S: Sink> Machine<'s, R, S> {
 
     #[inline(always)]
     fn text(&mut self, len: u64) -> Step {
-        let place = self.take(len)?;
+        let place = self.take_beginning(len)?;
         self.push_text(place)
     }
 
@@ -289,7 +289,7 @@ impl<'s, R: Read, S: Sink> Machine<'s, R, S> {
     }
 
     fn skip_bytes(&mut self, len: u64) -> Step {
-        self.take(len)?;
+        self.take_beginning(len)?;
         self.push_value(Value::Bytes)
     }
 

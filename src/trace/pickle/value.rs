@@ -124,6 +124,8 @@ pub struct Store {
     texts: Vec<u8>,
     /// Where the texts are that the sink knows, by their number; each is kept once.
     words: Vec<Option<u64>>,
+    /// Texts and bytes of which only the beginning was kept.
+    cut: u64,
     dicts: Vec<DictSlot>,
     pairs: Vec<Pairs>,
     lists: Vec<ListSlot>,
@@ -272,6 +274,15 @@ impl Store {
             Some(packed) => Ok(packed),
             None => Ok(self.pack(Value::Text(text))),
         }
+    }
+
+    pub(super) fn count_cut(&mut self) {
+        self.cut += 1;
+    }
+
+    /// How many texts, or stretches of bytes, were so long that only their first MiB was kept.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     fn keep_text(&mut self, word: u16, bytes: &[u8]) -> u64 {

@@ -45,6 +45,11 @@ impl Finish {
                 "{trailing_bytes} bytes after the end of the pickle were not read"
             ));
         }
+        if self.store.cut() > 0 {
+            let cut = self.store.cut();
+            self.notes
+                .push(format!("{cut} texts of more than 1 MiB were cut there"));
+        }
         if self.records.unknown_action_seen {
             snapshot.unknown_actions = count_unknown(&snapshot.device_traces, &self.records);
         }

@@ -12,6 +12,10 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// opcode takes whose length is not written in it.
 const LOW_BYTES: usize = 4096;
 
+/// Of a text so much is kept; what is longer is read over. A frame of this length is
+/// looked at as a whole.
+const HELD_BYTES: u64 = 1 << 20;
+
 /// The part of the input that is looked at.
 pub(super) struct Window<R> {
     input: R,
@@ -74,6 +78,16 @@ impl<R: Read> Window<R> {
         Ok(())
     }
 
+    /// Reads over `count` bytes, or as many as there are, and answers how many these were.
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        let ahead = count.min(self.left() as u64);
+        self.at += ahead as usize;
+        let mut rest = (&mut self.input).take(count - ahead);
+        let skipped = io::copy(&mut rest, &mut io::sink())?;
+        self.base += skipped;
+        Ok(ahead + skipped)
+    }
+
     /// How many bytes are left in the input, all of them read to be counted.
     pub(super) fn count_rest(&mut self) -> io::Result<u64> {
         let rest = io::copy(&mut self.input, &mut io::sink())?;
@@ -126,6 +140,37 @@ impl<R: Read, S: Sink> Machine<'_, R, S> {
         Ok(())
     }
 
+    /// As [`take`](Self::take), for what may be long: of more than a MiB only the beginning
+    /// is held, and the rest is read over.
+    #[inline(always)]
+    pub(super) fn take_beginning(&mut self, len: u64) -> Result<Range<usize>, PickleError> {
+        if len <= HELD_BYTES {
+            return self.take(len);
+        }
+        self.take_over(len)
+    }
+
+    #[cold]
+    fn take_over(&mut self, len: u64) -> Result<Range<usize>, PickleError> {
+        self.window
+            .fill(HELD_BYTES)
+            .map_err(|error| self.broken(&error))?;
+        let kept = self.window.left().min(HELD_BYTES as usize);
+        let start = self.window.at;
+        self.window.at += kept;
+        let rest = len - kept as u64;
+        let skipped = self.window.skip(rest);
+        let skipped = skipped.map_err(|error| self.broken(&error))?;
+        if skipped < rest {
+            return Err(self.error(Problem::Truncated {
+                needed: len,
+                left: kept as u64 + skipped,
+            }));
+        }
+        self.store.count_cut();
+        Ok(start..start + kept)
+    }
+
     /// Where in the window the bytes up to the next line break are, which is read too.
     pub(super) fn line(&mut self) -> Result<Range<usize>, PickleError> {
         let mut seen = 0;
@@ -152,7 +197,7 @@ impl<R: Read, S: Sink> Machine<'_, R, S> {
     /// A frame only announces how much follows, so it is a chance to see early that a file is cut.
     pub(super) fn frame(&mut self) -> Step {
         let len = u64::from_le_bytes(self.fixed()?);
-        if len > self.window.left() as u64 {
+        if len > self.window.left() as u64 && len <= HELD_BYTES {
             self.need(len)?;
         }
         Ok(())
