@@ -68,8 +68,19 @@ pub(super) fn rewind(
     hidden: Hidden,
 ) -> Start {
     let mut back = Back::at_end(snapshot, device, rules, hidden);
-    for (at, entry) in entries.iter().enumerate().rev() {
-        back.undo(at, entry);
+    let mut left = entries;
+    while let Some((entry, before)) = left.split_last() {
+        left = match before.split_last() {
+            // As a rule a free completes at once: both are undone together.
+            Some((request, before)) if Back::completes(request, entry) => {
+                back.undo_whole_free(entry);
+                before
+            }
+            _ => {
+                back.undo(before.len(), entry);
+                before
+            }
+        };
     }
     back.into_start()
 }
@@ -167,6 +178,20 @@ impl<'a> Back<'a> {
                     .insert(entry.address(), held_again(entry, false));
             }
         }
+    }
+
+    /// Whether `entry` completes the free that `request`, the entry before it, asks for.
+    fn completes(request: &Entry, entry: &Entry) -> bool {
+        entry.action == Action::FreeCompleted
+            && request.action == Action::FreeRequested
+            && entry.address() == request.address()
+    }
+
+    /// Undoes a completion and the request before it: the block is live again.
+    fn undo_whole_free(&mut self, completion: &Entry) {
+        let held = held_again(completion, false);
+        let before = self.blocks.insert(completion.address(), held);
+        self.start.contradictions += u64::from(before.is_some());
     }
 
     fn undo_completion(&mut self, entry: &Entry) {
