@@ -1,9 +1,13 @@
 //! Builds a trace from ids or pointers: hands out slots, and finds double and unknown frees.
 
+mod served;
+
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
+
+use served::Served;
 
 use super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, Slot, StreamId, Trace};
 
@@ -28,34 +32,6 @@ pub struct Ask {
     pub pool: PoolId,
     /// Tag, from [`TraceBuilder::tag`]; 0 is none.
     pub tag: u32,
-}
-
-/// The keys that were ever allocated. Only a wrong free asks for them, so they are
-/// gathered at the first one, and caught up with at each that follows.
-#[derive(Debug, Default)]
-struct Served {
-    keys: HashSet<u64, RandomState>,
-    /// How many requests were gathered.
-    gathered: usize,
-    /// The requests that failed, by their number.
-    failed: Vec<usize>,
-}
-
-impl Served {
-    fn contains(&mut self, key: u64, requests: &[u64]) -> bool {
-        let Served {
-            keys,
-            gathered,
-            failed,
-        } = self;
-        let new = requests.iter().enumerate().skip(*gathered);
-        keys.extend(
-            new.filter(|(at, _)| failed.binary_search(at).is_err())
-                .map(|(_, key)| key),
-        );
-        *gathered = requests.len();
-        keys.contains(&key)
-    }
 }
 
 /// Turns the records of a file into events. A *key* is what the file calls an
@@ -262,7 +238,7 @@ impl TraceBuilder {
 
     /// A request that failed when it was recorded.
     pub fn attempt(&mut self, key: u64, ask: Ask) {
-        self.served.failed.push(self.keys.len());
+        self.served.failed(self.keys.len());
         self.keys.push(key);
         let Ask {
             bytes,

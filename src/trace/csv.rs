@@ -58,13 +58,7 @@ pub fn import(input: &mut dyn BufRead, source: &Source) -> Result<Trace, TraceEr
     let mut table: Option<Table> = None;
     loop {
         if table.as_ref().is_some_and(quick::is_usual) {
-            let mut rows = 0;
-            lines.ready(|bytes| {
-                let (lines, taken) = quick::rows(bytes, &mut reader.builder);
-                rows = lines;
-                (lines, taken)
-            })?;
-            reader.rows += rows;
+            reader.rows += lines.ready(|bytes| quick::rows(bytes, &mut reader.builder))?;
         }
         if !lines.next_row(&mut text, "")? {
             break;
