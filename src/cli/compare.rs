@@ -20,8 +20,10 @@ use super::progress::Progress;
 use super::{map, sparkline};
 use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
 use crate::fidelity::recorded_policy;
+use crate::files;
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
+use crate::units::format_bytes;
 use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
 
 /// Replay traces under many policies: a table, csv files and plots
@@ -157,7 +159,7 @@ impl Compare {
             output.line(&line)?;
         }
         let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
-        let cells = self.jobs.within(|| {
+        let cells = || {
             let cell = |chosen: &Chosen| {
                 let watch = Watch {
                     map: pictures || !self.no_plots,
@@ -167,7 +169,11 @@ impl Compare {
                 run_cell(scene, registry, chosen, watch)
             };
             policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
-        })??;
+        };
+        // The many short replays of the predictions fill what the cells leave idle.
+        let predictions = || predict_all(scene, registry, policies);
+        let (cells, predictions) = self.jobs.within(|| rayon::join(cells, predictions))?;
+        let cells = cells?;
         progress.end();
         let ranked = rank(policies, &cells);
         output.line(&view::packing(scene))?;
@@ -179,9 +185,6 @@ impl Compare {
                 output.line(&line)?;
             }
         }
-        let predictions = self
-            .jobs
-            .within(|| predict_all(scene, registry, policies))?;
         let said = view::predictions(&predictions).into_iter();
         for line in said.chain(view::idle_settings(scene, policies)) {
             output.line(&line)?;
@@ -189,7 +192,7 @@ impl Compare {
         let plots = !self.no_plots;
         self.jobs
             .within(|| results::write(folder, scene, &ranked, source, plots))??;
-        output.line(&format!("results are in {}", folder.path().display()))?;
+        output.line(&closing(folder))?;
         let broken: Vec<&str> = ranked.iter().filter_map(|cell| cell.broke()).collect();
         let json = serde_json::to_value(Compared {
             trace: heading,
@@ -229,6 +232,15 @@ fn drawn(ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
     lines
 }
 
+/// Where the results are, and what it took to make them.
+fn closing(folder: &Folder) -> String {
+    let path = folder.path().display();
+    match files::peak_memory_bytes() {
+        Some(bytes) => format!("results are in {path}; peak memory {}", format_bytes(bytes)),
+        None => format!("results are in {path}"),
+    }
+}
+
 /// What each of PyTorch's settings would have reserved, under several address orders; the
 /// setting that the recording tells comes first. One that breaks a rule or cannot start is
 /// told by its row in the table.
@@ -239,7 +251,7 @@ fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<P
     };
     let own = recorded_policy(&scene.trace).unwrap_or_else(|| "pytorch".into());
     let settings = policies
-        .iter()
+        .par_iter()
         .filter(|chosen| chosen.algorithm == "pytorch");
     let made = |chosen: &Chosen| caught(|| predict(&scene.trace, registry, chosen, &setup));
     let mut made: Vec<Prediction> = settings.filter_map(|it| made(it).ok()?.ok()).collect();
