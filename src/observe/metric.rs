@@ -257,7 +257,10 @@ mod tests {
             ..Row::default()
         };
         let of = |name, row: &Row| Metric::find(name).expect("a metric").of(row);
-        assert_eq!((of("footprint_bytes", &row), of("failed", &row)), (None, Some(3)));
+        assert_eq!(
+            (of("footprint_bytes", &row), of("failed", &row)),
+            (None, Some(3))
+        );
         row.served = 1;
         assert_eq!(of("footprint_bytes", &row), Some(0));
     }
