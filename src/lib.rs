@@ -20,9 +20,15 @@ pub mod plot;
 pub mod policy;
 pub mod presets;
 pub mod replay;
+pub mod shrink;
 pub mod space;
 pub mod stats;
 pub mod synth;
 pub mod trace;
 pub mod units;
 pub mod whatif;
+
+/// The code of the page is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/write-a-policy.md")]
+mod write_a_policy {}

@@ -61,7 +61,8 @@ impl Space {
         self.charge_call(self.device.reserve_ns(bytes));
         let (segment, alias) = self.new_segment(base, bytes, page_bytes, State::Lent);
         self.emit(Step::new(StepKind::Reserve(segment), base, bytes));
-        self.charge_call(self.device.alias_ns(bytes, page_bytes));
+        self.charge_call(self.device.map_ns(bytes, page_bytes));
+        self.charge_call(self.device.access_ns(bytes, page_bytes));
         let mut address = base;
         for part in free {
             let (from, bytes) = (self.base(*part), self.bytes(*part));
@@ -109,7 +110,7 @@ impl Space {
     /// If the block is not a whole alias that is Lent.
     pub fn unstitch(&mut self, alias: BlockId) {
         self.check_whole(alias, State::Lent);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         let segment = SegmentId(old.segment);
         let parts = self.aliases.parts.remove(&old.segment);
         for part in parts.expect("an alias has parts") {
@@ -120,7 +121,8 @@ impl Space {
                 self.aliases.over.remove(&part.0);
             }
         }
-        self.charge_call(self.device.unalias_ns(old.bytes));
+        let page_bytes = self.segments[old.segment as usize].page_bytes;
+        self.charge_call(self.device.unmap_ns(old.bytes, page_bytes));
         self.emit(Step::new(StepKind::Unalias(segment), old.base, old.bytes));
         self.driver.unreserve(old.base, old.bytes);
         self.charge_call(self.device.reserve_ns(old.bytes));
@@ -137,7 +139,7 @@ impl Space {
     /// not use it.
     pub fn lend(&mut self, alias: BlockId, by: StreamId) {
         self.check_whole(alias, State::Lent);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         let parts = self.aliases.parts.remove(&old.segment);
         let parts = parts.expect("an alias has parts");
         for part in &parts {
@@ -165,7 +167,7 @@ impl Space {
     /// If the block is not a whole alias that is Free.
     pub fn recall(&mut self, alias: BlockId) {
         self.check_whole(alias, State::Free);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         self.lose_free(old.bytes);
         self.blocks[alias.0 as usize].state = State::Lent;
         let parts = self.aliases.parts.remove(&old.segment);
@@ -181,7 +183,7 @@ impl Space {
     }
 
     fn check_whole(&self, alias: BlockId, state: State) {
-        let block = self.blocks[alias.0 as usize];
+        let block = self.view(alias);
         let whole = self.prev(alias).is_none() && self.next(alias).is_none();
         if !self.aliases.parts.contains_key(&block.segment) || !whole || block.state != state {
             self.broken(alias.0, "the block is not a whole alias in the right state");
@@ -216,6 +218,12 @@ impl Space {
         self.state(alias) == State::Lent
             && !parts.is_empty()
             && parts.iter().all(|part| self.state(*part) == State::Free)
+    }
+
+    /// Whether anything is stitched.
+    #[inline]
+    pub(super) fn has_aliases(&self) -> bool {
+        !self.aliases.over.is_empty()
     }
 
     /// A block was cut in two.
