@@ -131,8 +131,15 @@ impl Internal {
             return;
         }
         self.last = (requested, occupied);
-        let waste_ppm = ppm(occupied - requested, occupied);
-        self.peak_ppm = Some(self.peak_ppm.unwrap_or(0).max(waste_ppm));
+        let waste = occupied - requested;
+        if let Some(peak_ppm) = self.peak_ppm {
+            // No new peak, told without a division: waste / occupied is below the next ppm.
+            let bound = u128::from(peak_ppm + 1) * u128::from(occupied);
+            if u128::from(waste) * 1_000_000 < bound {
+                return;
+            }
+        }
+        self.peak_ppm = Some(ppm(waste, occupied));
     }
 }
 
