@@ -4,7 +4,7 @@
 //! The flow is one straight line, and a room imports only what stands before it:
 //!
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
-//! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings, and
+//! rows -> [`plot`] and [`report`]; beside them [`fidelity`] and [`whatif`], models against recordings, and
 //! [`cuda`], where a real card carries out the steps.
 
 pub mod bound;
@@ -19,6 +19,7 @@ pub mod plot;
 pub mod policy;
 pub mod presets;
 pub mod replay;
+pub mod report;
 pub mod space;
 pub mod stats;
 pub mod synth;

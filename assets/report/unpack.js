@@ -1,0 +1,94 @@
+// The packed columns of the page: base64, deflate, planes of bytes, differences. What takes
+// long is done in turns, so that the page answers in between.
+
+// Work goes on for so long before others have their turn.
+const TURN_MS = 6;
+
+const waiting = [];
+const channel = new MessageChannel();
+channel.port1.onmessage = () => waiting.shift()();
+
+// Lets everything else that waits happen first.
+function pause() {
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    channel.port2.postMessage(null);
+  });
+}
+
+// Whether a turn has lasted long enough.
+class Turn {
+  constructor() {
+    this.began = performance.now();
+  }
+
+  get over() {
+    return performance.now() - this.began > TURN_MS;
+  }
+
+  async rest() {
+    await pause();
+    this.began = performance.now();
+  }
+}
+
+// The bytes of an element's base64.
+async function decoded(text, turn) {
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new Uint8Array((text.length / 4) * 3 - padding);
+  const step = 1 << 16;
+  for (let from = 0, to = 0; from < text.length; from += step) {
+    const part = atob(text.slice(from, from + step));
+    for (let at = 0; at < part.length; at += 1) bytes[to + at] = part.charCodeAt(at);
+    to += part.length;
+    if (turn.over) await turn.rest();
+  }
+  return bytes;
+}
+
+// The bytes that an element of the page holds.
+async function bytesOf(id) {
+  const packed = await decoded(document.getElementById(id).textContent, new Turn());
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// The columns that an element holds, by name.
+async function columnsOf(id, told) {
+  const bytes = await bytesOf(id);
+  const turn = new Turn();
+  const columns = {};
+  let from = 0;
+  for (const column of told) {
+    columns[column.name] = unpacked(column, bytes, from);
+    from += column.count * column.width;
+    if (turn.over) await turn.rest();
+  }
+  return columns;
+}
+
+function unpacked({ count, scale, width, delta, optional }, bytes, from) {
+  const values = new Float64Array(count);
+  for (let plane = 0, weight = 1; plane < width; plane += 1, weight *= 256) {
+    const start = from + plane * count;
+    for (let at = 0; at < count; at += 1) values[at] += bytes[start + at] * weight;
+  }
+  if (delta) {
+    let before = 0;
+    for (let at = 0; at < count; at += 1) {
+      const folded = values[at];
+      before += folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2;
+      values[at] = before;
+    }
+  }
+  for (let at = 0; at < count; at += 1) {
+    const value = values[at] * scale;
+    values[at] = !optional ? value : value === 0 ? NaN : value - 1;
+  }
+  return values;
+}
+
+// The text that an element holds, as JSON.
+async function jsonOf(id) {
+  return JSON.parse(new TextDecoder().decode(await bytesOf(id)));
+}
