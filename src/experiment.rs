@@ -18,6 +18,7 @@ pub mod manifest;
 pub mod merge;
 pub mod plan;
 mod queue;
+pub mod ranks;
 pub mod rows;
 pub mod runner;
 pub mod serve;

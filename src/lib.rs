@@ -12,6 +12,7 @@ pub mod cli;
 pub mod conformance;
 pub mod cuda;
 pub mod experiment;
+pub mod explain;
 pub mod fidelity;
 pub mod files;
 pub mod observe;
