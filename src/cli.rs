@@ -21,6 +21,7 @@ mod plot;
 mod policy;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod serve;
 mod shell;
@@ -63,6 +64,7 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
+    Report(report::Report),
     Fidelity(fidelity::Fidelity),
     Plot(plot::Plot),
     Run(run::Run),
@@ -109,6 +111,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
     match command {
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
+        Command::Report(report) => report.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Plot(plot) => plot.run(output),
         Command::Run(run) => run.run(registry, output),

@@ -13,28 +13,32 @@ mod clock;
 mod layout;
 pub mod pack;
 mod page;
+mod record;
 mod run;
 mod track;
 mod words;
+
+use std::sync::Arc;
 
 use crate::observe::timeline::Bucket;
 use crate::observe::{AddressMap, Failure, FreeList};
 use crate::trace::Trace;
 
 pub use page::write;
+pub use record::{most_blocks, track};
 pub use words::{Align, Part, Section, Table, Tone};
 
 /// All that a page shows.
 #[derive(Debug, Default)]
-pub struct Report<'a> {
+pub struct Report {
     /// The title.
     pub title: String,
     /// What stands first: sentences and tables, readable without a script.
     pub summary: Vec<Section>,
     /// What was replayed, each on the axis of its own events and times.
-    pub runs: Vec<Run<'a>>,
+    pub runs: Vec<Run>,
     /// What happened in a run under one policy.
-    pub tracks: Vec<Track<'a>>,
+    pub tracks: Vec<Track>,
     /// Pictures of an experiment.
     pub pictures: Vec<Picture>,
     /// What stands last.
@@ -43,34 +47,34 @@ pub struct Report<'a> {
 
 /// One trace, or what results tell of one.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct Run {
     /// Its name.
-    pub name: &'a str,
+    pub name: String,
     /// The trace itself, where there is one: without it no block is known.
-    pub trace: Option<&'a Trace>,
+    pub trace: Option<Arc<Trace>>,
     /// Whether it has times of its own; an event counts 1 us where it has none.
     pub timed: bool,
 }
 
 /// One policy over a run.
 #[derive(Debug)]
-pub struct Track<'a> {
+pub struct Track {
     /// Which run, by its place in the report.
     pub run: usize,
     /// The policy.
-    pub policy: &'a str,
+    pub policy: String,
     /// What may be reserved, bytes.
     pub capacity_bytes: u64,
     /// Memory over time.
-    pub timeline: &'a [Bucket],
+    pub timeline: Vec<Bucket>,
     /// The failures that were kept.
-    pub failures: &'a [Failure],
+    pub failures: Vec<Failure>,
     /// How many failed in all.
     pub failed: u64,
     /// Which addresses were in use when; needs the run's trace.
-    pub map: Option<&'a AddressMap>,
+    pub map: Option<AddressMap>,
     /// The free blocks at moments.
-    pub free_lists: &'a [FreeList],
+    pub free_lists: Vec<FreeList>,
 }
 
 /// A picture of an experiment.

@@ -58,7 +58,7 @@ struct Shown {
 ///
 /// # Panics
 /// If a track names a run that is not there, or has a map where its run has no trace.
-pub fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let (index, data) = packed(report);
     let index = serde_json::to_string(&index).expect("an index is plain data");
     let mut summary = String::new();
@@ -128,7 +128,7 @@ fn for_script(json: &str) -> String {
 }
 
 /// The index, and the elements that hold the packed data.
-fn packed(report: &Report<'_>) -> (Index, String) {
+fn packed(report: &Report) -> (Index, String) {
     let mut data = String::new();
     let mut add = |id: String, text: &str| {
         data.push_str(&format!(
@@ -143,7 +143,7 @@ fn packed(report: &Report<'_>) -> (Index, String) {
         ramp: plot::ramp(),
         colours: plot::colours(),
     };
-    let names: Vec<&str> = report.tracks.iter().map(|track| track.policy).collect();
+    let names: Vec<&str> = report.tracks.iter().map(|track| &*track.policy).collect();
     let looks = plot::looks(&names);
     let mut packed = Vec::new();
     for (at, run) in report.runs.iter().enumerate() {

@@ -57,10 +57,10 @@ struct Words<'a> {
 }
 
 /// Packs a run and what its tracks show of it.
-pub(super) fn pack(run: &Run<'_>, tracks: &[&Track<'_>]) -> Packed {
+pub(super) fn pack(run: &Run, tracks: &[&Track]) -> Packed {
     let mut pack = Pack::default();
-    let requests = run.trace.map(requests).unwrap_or_default();
-    let maps = tracks.iter().filter_map(|track| track.map);
+    let requests = run.trace.as_deref().map(requests).unwrap_or_default();
+    let maps = tracks.iter().filter_map(|track| track.map.as_ref());
     let shown = maps.flat_map(|map| map.rectangles.iter().map(|block| block.ordinal));
     let shown: Vec<u64> = shown.collect::<BTreeSet<u64>>().into_iter().collect();
     let mut words = Words {
@@ -69,7 +69,7 @@ pub(super) fn pack(run: &Run<'_>, tracks: &[&Track<'_>]) -> Packed {
         labels: Vec::new(),
     };
     let mut events = 0;
-    if let Some(trace) = run.trace {
+    if let Some(trace) = run.trace.as_deref() {
         events = trace.events.len() as u64;
         clock::of_trace(trace, &mut pack);
         let kept: Vec<&Request> = shown.iter().map(|at| &requests[*at as usize]).collect();
@@ -81,15 +81,15 @@ pub(super) fn pack(run: &Run<'_>, tracks: &[&Track<'_>]) -> Packed {
         words.labels = trace.labels.iter().map(String::as_str).collect();
     } else if let Some(track) = tracks.iter().max_by_key(|track| track.timeline.len()) {
         events = track.timeline.last().map_or(0, |last| last.last_event + 1);
-        clock::of_timeline(track.timeline, &mut pack);
+        clock::of_timeline(&track.timeline, &mut pack);
     }
-    let streams = run.trace.map_or(&[][..], |trace| &trace.streams);
+    let streams = run.trace.as_deref().map_or(&[][..], |trace| &trace.streams);
     let (columns, data) = pack.finish();
     Packed {
         requests,
         shown,
         told: Told {
-            name: run.name.to_owned(),
+            name: run.name.clone(),
             events,
             timed: run.timed,
             streams: streams.iter().map(|raw| format!("0x{raw:x}")).collect(),

@@ -6,7 +6,8 @@ use super::layout::{Band, bands, place};
 use super::pack::{Column, Pack};
 use super::run::Packed;
 use super::Track;
-use crate::observe::map::{Column as RasterColumn, Rectangle};
+use crate::observe::map::Rectangle;
+use crate::observe::map::raster::Column as RasterColumn;
 use crate::observe::timeline::{Bucket, Range};
 use crate::observe::{AddressMap, Failure, FreeList, Verdict};
 use crate::plot;
@@ -31,12 +32,12 @@ pub(super) struct Told {
 }
 
 /// Packs a track; the look is its colour and dashes.
-pub(super) fn pack(track: &Track<'_>, run: &Packed, look: &plot::Look) -> (Told, String) {
+pub(super) fn pack(track: &Track, run: &Packed, look: &plot::Look) -> (Told, String) {
     let mut pack = Pack::default();
-    timeline(track.timeline, &mut pack);
-    failures(track.failures, &mut pack);
-    let (free_from, free_to) = free_lists(track.free_lists, &mut pack);
-    if let Some(map) = track.map {
+    timeline(&track.timeline, &mut pack);
+    failures(&track.failures, &mut pack);
+    let (free_from, free_to) = free_lists(&track.free_lists, &mut pack);
+    if let Some(map) = &track.map {
         let bands = bands(map);
         layout(&bands, &mut pack);
         blocks(&map.rectangles, &bands, run, &mut pack);
@@ -45,14 +46,14 @@ pub(super) fn pack(track: &Track<'_>, run: &Packed, look: &plot::Look) -> (Told,
     let (columns, data) = pack.finish();
     let told = Told {
         run: track.run,
-        policy: track.policy.to_owned(),
+        policy: track.policy.clone(),
         capacity_bytes: track.capacity_bytes,
         failed: track.failed,
         colour: look.colour.clone(),
         dashes: look.dashes.clone(),
         mapped: track.map.is_some(),
-        in_raster: track.map.map_or(0, |map| map.in_raster),
-        mapped_left_out: track.map.map_or(0, |map| map.mapped_left_out),
+        in_raster: track.map.as_ref().map_or(0, |map| map.in_raster),
+        mapped_left_out: track.map.as_ref().map_or(0, |map| map.mapped_left_out),
         free_from,
         free_to,
         columns,
