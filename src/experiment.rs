@@ -13,6 +13,7 @@ pub mod cost;
 pub mod fault;
 pub mod file;
 pub mod fit;
+pub mod gate;
 pub mod journal;
 pub mod manifest;
 pub mod merge;

@@ -7,13 +7,15 @@
 mod facts;
 pub mod relative;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use facts::{final_blocks, made_changes, recorded_blocks, recorded_changes, recorded_peak_bytes};
 
 use crate::policy::Policy;
 use crate::replay::{Moment, Observer, Outcome, Replay};
-use crate::space::SpaceConfig;
+use crate::space::{AddressOrder, Device, SpaceConfig};
 use crate::trace::truth::{TruthEntry, TruthKind};
 use crate::trace::{Trace, Truth};
 
@@ -43,6 +45,9 @@ pub struct FidelityRow {
     pub served_instead: u64,
     pub device_free: u64,
     pub device_free_matched: u64,
+    /// Number of the event of the first divergence, which its text begins with.
+    #[serde(skip)]
+    pub diverges_at: Option<u64>,
 }
 
 impl FidelityRow {
@@ -85,6 +90,38 @@ pub fn recorded_policy(trace: &Trace) -> Option<String> {
         "" => "pytorch".to_owned(),
         conf => format!("pytorch:{conf}"),
     })
+}
+
+/// Compares a policy on a card with what `trace` recorded, relative to each segment where
+/// the recording does not show the driver's. The capacity is that of the recording, or else
+/// the card's, where `capacity_bytes` does not tell it.
+///
+/// # Errors
+/// [`FidelityError`].
+///
+/// # Panics
+/// If the policy breaks a rule of the Space.
+pub fn compare(
+    trace: &Trace,
+    label: &str,
+    make: relative::Make<'_>,
+    device: &Arc<Device>,
+    capacity_bytes: Option<u64>,
+) -> Result<FidelityRow, FidelityError> {
+    let config = SpaceConfig {
+        device: Arc::clone(device),
+        capacity_bytes: capacity_bytes
+            .or(trace.capacity_bytes)
+            .unwrap_or(device.total_bytes),
+        blind: false,
+        streams: trace.streams.len(),
+        addresses: AddressOrder::Recorded,
+        record_steps: true,
+    };
+    if relative::applies(trace) {
+        return relative::check(trace, label, make, &config).map(Into::into);
+    }
+    check(trace, label, make(), config).map(|checked| checked.row)
 }
 
 /// The result of a check: its row, and the model at the end.
@@ -204,6 +241,7 @@ impl<'a> Judge<'a> {
     fn diverge(&mut self, what: String) {
         if self.row.first_divergence.is_none() {
             self.row.first_divergence = Some(format!("event {}: {what}", self.index));
+            self.row.diverges_at = Some(self.index as u64);
         }
     }
 

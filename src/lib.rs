@@ -21,6 +21,7 @@ pub mod policy;
 pub mod presets;
 pub mod replay;
 pub mod report;
+pub mod shrink;
 pub mod space;
 pub mod stats;
 pub mod synth;

@@ -1,5 +1,7 @@
 //! `vramlab compare`: one trace, many policies, one table and its pictures.
 
+mod gate;
+mod ranks;
 mod results;
 pub(super) mod view;
 
@@ -10,11 +12,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::CliError;
-use super::args::{CardArgs, JobsArgs, OpenArgs};
+use super::args::{CardArgs, JobsArgs, MapArgs, OpenArgs};
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
+use super::{map, sparkline};
 use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
 use crate::fidelity::recorded_policy;
 use crate::observe::Row;
@@ -25,14 +28,19 @@ use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
 ///
 /// Each trace is read once and replayed under every policy, in parallel. The table names
 /// the best policy first, by failures, then by footprint; its first row is what no
-/// policy can beat. Rows, timelines, failures and plots go to the output folder.
+/// policy can beat. Rows, timelines, failures and plots go to the output folder. A folder
+/// holds the recordings of one run, one a rank: the worst rank, the median and the spread.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     vramlab compare snapshot.pickle\n  \
     vramlab compare trace.csv --policies best-fit,buddy --capacity 8GiB\n  \
-    vramlab compare run.vlt.zst --policy pytorch:max_split_size_mb:128")]
+    vramlab compare run.vlt.zst --policy pytorch:max_split_size_mb:128\n  \
+    vramlab compare snapshots-of-all-ranks/ --policies pytorch,pytorch-expandable\n  \
+    vramlab compare run.pickle --policies pytorch --capacity 8GiB --against main/rows.csv \\\n      \
+    --fail-above 'pytorch.peak_reserved_bytes=+5%' --fail-above '*.failed=+0'")]
 pub struct Compare {
-    /// Traces: PyTorch snapshots, .vlt, csv, RMM logs, MiniMalloc, .rep; `-` is standard input
+    /// Traces: PyTorch snapshots, .vlt, csv, RMM logs, MiniMalloc, .rep; `-` is standard
+    /// input; or a folder with one recording a rank
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
@@ -62,6 +70,20 @@ pub struct Compare {
     /// Write no plots
     #[arg(long)]
     no_plots: bool,
+
+    #[command(flatten)]
+    pictures: MapArgs,
+
+    #[command(flatten)]
+    gate: gate::GateArgs,
+}
+
+/// What came of one trace.
+struct Done {
+    json: serde_json::Value,
+    /// What is told of policies that broke a rule.
+    broken: Vec<String>,
+    rows: Vec<Row>,
 }
 
 /// What `--json` prints for one trace.
@@ -85,10 +107,14 @@ impl Compare {
             Folder::new(out)?;
         }
         self.card.wanted()?;
-        let mut broken = Vec::new();
+        let gate = self.gate.open(&policies)?;
         let mut compared = Vec::new();
         let mut names = Vec::new();
         for path in &self.traces {
+            if path.is_dir() {
+                compared.push(self.ranks(path, registry, &policies, output)?);
+                continue;
+            }
             let hash = load::hash(path)?;
             let scenes = load::scenes(path, &self.open, &self.card)?;
             let several = self.traces.len() > 1 || scenes.len() > 1;
@@ -100,19 +126,10 @@ impl Compare {
                     file: path,
                     blake3: hash.clone(),
                 };
-                let json = self.one(&scene, registry, &policies, &folder, &source, output)?;
-                broken.extend(json.1);
-                compared.push(json.0);
+                compared.push(self.one(&scene, registry, &policies, &folder, &source, output)?);
             }
         }
-        if output.json {
-            output.result(&compared)?;
-        }
-        if broken.is_empty() {
-            Ok(())
-        } else {
-            Err(CliError::Broke(broken))
-        }
+        gate::finish(gate, compared, output)
     }
 
     /// The folder of a trace.
@@ -124,7 +141,7 @@ impl Compare {
         }
     }
 
-    /// Compares the policies on one trace; answers its JSON and what broke.
+    /// Compares the policies on one trace.
     fn one(
         &self,
         scene: &Scene,
@@ -133,7 +150,8 @@ impl Compare {
         folder: &Folder,
         source: &results::Source<'_>,
         output: &mut Output,
-    ) -> Result<(serde_json::Value, Vec<String>), CliError> {
+    ) -> Result<Done, CliError> {
+        let pictures = self.pictures.shown(output);
         let heading = Heading::of(scene);
         for line in heading.lines(false) {
             output.line(&line)?;
@@ -142,7 +160,7 @@ impl Compare {
         let cells = self.jobs.within(|| {
             let cell = |chosen: &Chosen| {
                 let watch = Watch {
-                    map: !self.no_plots,
+                    map: pictures || !self.no_plots,
                     progress: &|events| progress.add(events),
                     extra: (),
                 };
@@ -155,6 +173,11 @@ impl Compare {
         output.line(&view::packing(scene))?;
         for line in view::lines(scene, &ranked, output) {
             output.line(&line)?;
+        }
+        if pictures {
+            for line in drawn(&ranked, output) {
+                output.line(&line)?;
+            }
         }
         let predictions = self
             .jobs
@@ -175,9 +198,35 @@ impl Compare {
             broken: broken.clone(),
             out: folder.path().display().to_string(),
         });
-        let told = ranked.iter().filter_map(view::broke).collect();
-        Ok((json.expect("rows are plain data"), told))
+        Ok(Done {
+            json: json.expect("rows are plain data"),
+            broken: ranked.iter().filter_map(view::broke).collect(),
+            rows: ranked
+                .iter()
+                .filter_map(|it| it.ended.row().cloned())
+                .collect(),
+        })
     }
+}
+
+/// Fragmentation over time of every policy, and the address map of the best.
+fn drawn(ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
+    let seen = ranked.iter().filter_map(|cell| match cell.ended {
+        Ended::Replayed(seen) => Some(seen),
+        _ => None,
+    });
+    let seen: Vec<_> = seen.collect();
+    let curves: Vec<_> = seen
+        .iter()
+        .map(|seen| (&seen.row, seen.timeline.buckets()))
+        .collect();
+    let mut lines = sparkline::lines(&curves, output);
+    if let Some(best) = seen.first()
+        && let Some(map) = &best.map
+    {
+        lines.extend(map::lines(&best.row, map, output));
+    }
+    lines
 }
 
 /// What each of PyTorch's settings would have reserved, under several address orders; the
