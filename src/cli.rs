@@ -10,6 +10,7 @@ mod charts;
 mod compare;
 mod doctor;
 mod error;
+mod explain;
 mod fidelity;
 mod fit;
 mod folder;
@@ -66,6 +67,7 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
+    Explain(explain::Explain),
     Report(report::Report),
     Fidelity(fidelity::Fidelity),
     Plot(plot::Plot),
@@ -113,6 +115,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
     match command {
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
+        Command::Explain(explain) => explain.run(registry, output),
         Command::Report(report) => report.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Plot(plot) => plot.run(output),

@@ -14,6 +14,7 @@ use crate::experiment::merge::MergeError;
 use crate::experiment::ranks::RanksError;
 use crate::experiment::rows::RowsError;
 use crate::experiment::runner::RunError;
+use crate::explain::ExplainError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
@@ -309,6 +310,25 @@ fn gate_help(error: &GateError) -> &'static str {
         GateError::Mismatch { .. } => {
             "compare the same traces and policies, with the same --capacity, as for the baseline, \
              or write the baseline anew"
+        }
+    }
+}
+
+impl From<ExplainError> for CliError {
+    fn from(error: ExplainError) -> Self {
+        let what = error.to_string();
+        match error {
+            ExplainError::Record(error) => error.into(),
+            ExplainError::Fidelity(_) => {
+                CliError::usage(what, "see `vramlab trace info` for what it holds")
+            }
+            ExplainError::Empty(trace) => TraceError::whole(trace, "it holds no events")
+                .or("record it again; `vramlab trace info` tells what it holds")
+                .into(),
+            ExplainError::NoSuchEvent { .. } => CliError::usage(
+                what,
+                "leave --event out for the failure itself; `vramlab replay` lists failed events",
+            ),
         }
     }
 }

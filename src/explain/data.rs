@@ -107,8 +107,8 @@ pub struct Asked {
     pub stream: u16,
     /// Pool, as the trace numbers it; 0 is the default.
     pub pool: u16,
-    /// The trace's name of the request.
-    pub id: String,
+    /// The trace's name of the request; none where names are addresses.
+    pub id: Option<String>,
     /// The stack, where the trace has stacks.
     pub stack: Option<String>,
     /// Whether it was served.
@@ -145,7 +145,7 @@ pub struct Sums {
 pub struct Memory {
     /// All of it.
     pub total: Sums,
-    /// What the driver would still give, bytes.
+    /// What the driver would still give within the capacity, bytes.
     pub room_bytes: u64,
     /// 1 - largest free / free, ppm; none where nothing is free.
     pub external_fragmentation_ppm: Option<u64>,
@@ -270,8 +270,8 @@ pub enum Fewest {
 /// A live block that is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocker {
-    /// The trace's name of the allocation.
-    pub id: String,
+    /// The trace's name of the allocation; none where names are addresses.
+    pub id: Option<String>,
     /// The event that allocated it.
     pub event: u64,
     /// First address.
@@ -323,9 +323,9 @@ pub struct Holder {
 /// Leaked as against cached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leaks {
-    /// What the periods are: the word of the marks between them, else none: equal slices.
-    pub mark: Option<String>,
-    /// How many periods.
+    /// What parts the periods.
+    pub parted_by: PartedBy,
+    /// How many periods count, those of the warm-up included.
     pub periods: u64,
     /// How many of the first are left out, as warm-up.
     pub warm_up: u64,
@@ -337,6 +337,24 @@ pub struct Leaks {
     pub by_size: Vec<Growth>,
     /// What the pool only kept.
     pub cached: Cached,
+}
+
+/// What parts the periods of a leak check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum PartedBy {
+    /// Marks of the trace, such as the beginnings of its iterations.
+    Marks {
+        /// Their word, without numbers.
+        word: String,
+    },
+    /// The points at which live bytes are low before they rise again by so much.
+    Lows {
+        /// The rise, bytes.
+        rise_bytes: u64,
+    },
+    /// Nothing repeats: equal slices. A leak cannot be told from a phase that only grows.
+    Slices,
 }
 
 /// Live bytes that grow from period to period and never fall.

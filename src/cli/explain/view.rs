@@ -1,0 +1,590 @@
+//! An explanation in words.
+
+use crate::cli::load::counted;
+use crate::cli::output::Output;
+use crate::cli::table::{Cell, Column, Mark, Table};
+use crate::explain::words::size;
+use crate::explain::{
+    Asked, At, Basis, Blocker, Blockers, Explanation, Fewest, Found, Growth, Holder, Leaks, Memory,
+    PartedBy, Remedy, SegmentSums, Share, Sums, Why,
+};
+use crate::units::{format_bytes, format_count, format_nanos, format_ppm};
+
+/// Rows of a table of holders or growth that are shown.
+const SHOWN: usize = 5;
+/// Frames of a stack that are shown line by line.
+const FRAMES: usize = 8;
+
+/// All lines.
+pub(super) fn lines(it: &Explanation, output: &Output) -> Vec<String> {
+    let mut page = Page {
+        lines: Vec::new(),
+        columns: output.columns,
+        colour: output.colour,
+    };
+    heading(it, &mut page);
+    request(it, &mut page);
+    memory(&it.memory, it.capacity_bytes, &mut page);
+    why(it, &mut page);
+    if let Some(blockers) = &it.blockers {
+        in_the_way(blockers, &mut page);
+    }
+    held(it, &mut page);
+    leaks(&it.leaks, &mut page);
+    remedies(it, &mut page);
+    page.part("What to do");
+    page.say(&it.advice);
+    page.lines
+}
+
+/// Lines so far, and how they are set.
+struct Page {
+    lines: Vec<String>,
+    columns: usize,
+    colour: bool,
+}
+
+impl Page {
+    /// A part begins.
+    fn part(&mut self, title: &str) {
+        self.lines.push(String::new());
+        self.lines.push(title.to_owned());
+    }
+
+    /// A sentence, broken between words where it is too long.
+    fn say(&mut self, text: &str) {
+        let mut line = String::from(" ");
+        for word in text.split(' ') {
+            let long = line.chars().count() + 1 + word.chars().count() > self.columns;
+            if long && line.trim() != "" {
+                self.lines.push(std::mem::replace(&mut line, "   ".into()));
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.lines.push(line);
+    }
+
+    fn table(&mut self, table: &Table) {
+        let (lines, _) = table.lines(self.columns - 2, self.colour);
+        self.lines
+            .extend(lines.iter().map(|line| format!("  {line}")));
+    }
+}
+
+fn heading(it: &Explanation, page: &mut Page) {
+    page.lines.push(format!(
+        "{}: {} events, policy {}",
+        it.trace,
+        format_count(it.events),
+        it.policy
+    ));
+    page.lines.push(format!(
+        "capacity {}: {}; card {}",
+        size(it.capacity_bytes),
+        it.capacity_from,
+        it.card
+    ));
+    page.lines.push(match &it.basis {
+        Basis::Replayed => "replayed from an empty card".into(),
+        Basis::Recorded {
+            addresses,
+            addresses_matched,
+            first_divergence: None,
+        } => format!(
+            "rebuilt at recorded addresses: the model meets {} of {} and everything else that \
+             was recorded",
+            format_count(*addresses_matched),
+            format_count(*addresses),
+        ),
+        Basis::Recorded {
+            addresses,
+            addresses_matched,
+            first_divergence: Some(what),
+        } => format!(
+            "rebuilt at recorded addresses: the model meets {} of {}; it first differs at {what}",
+            format_count(*addresses_matched),
+            format_count(*addresses),
+        ),
+    });
+}
+
+fn request(it: &Explanation, page: &mut Page) {
+    page.part("What was asked");
+    let At { event, time_ns, .. } = it.moment;
+    let when = if it.has_times {
+        format!(", {} after the start", format_nanos(time_ns))
+    } else {
+        String::new()
+    };
+    page.say(&format!(
+        "event {} of {}{when}: {}",
+        format_count(event),
+        format_count(it.events),
+        because(&it.moment)
+    ));
+    let Some(asked) = &it.asked else {
+        page.say("the event asks for no memory");
+        return;
+    };
+    page.say(&asked_for(asked));
+    stack(asked.stack.as_deref(), page);
+}
+
+/// Why this moment.
+fn because(moment: &At) -> String {
+    let more = moment.failed_events.iter();
+    let more: Vec<String> = more
+        .filter(|event| **event != moment.event)
+        .take(6)
+        .map(|event| event.to_string())
+        .collect();
+    let count = counted(moment.failures as usize, "request");
+    let others = match (&more[..], moment.failures) {
+        ([], _) => String::new(),
+        (shown, all) => {
+            let rest = if all as usize > shown.len() + 1 {
+                ", ..."
+            } else {
+                ""
+            };
+            format!(" (others: {}{rest})", shown.join(", "))
+        }
+    };
+    match moment.why {
+        Why::Asked if moment.failures == 0 => "as asked; nothing fails in this replay".into(),
+        Why::Asked => format!("as asked; {count} failed in this replay{others}"),
+        Why::RecordedFailure => {
+            format!("the first that failed when it was recorded, of {count} that fail{others}")
+        }
+        Why::FirstFailure => format!("the first of {count} that failed{others}"),
+        Why::WorstFragmentation => {
+            "nothing failed; here external fragmentation was the worst".into()
+        }
+    }
+}
+
+fn asked_for(asked: &Asked) -> String {
+    let rounded = match asked.rounded_bytes {
+        None => ", more than 64 bits hold once it is rounded".to_owned(),
+        Some(rounded) if rounded == asked.bytes => String::new(),
+        Some(rounded) => format!(", rounded to {}", size(rounded)),
+    };
+    let aligned = match asked.align_bytes {
+        0 | 1 => String::new(),
+        align => format!(", aligned to {}", size(align)),
+    };
+    let name = asked.id.as_deref().map(clean);
+    let name = name.map_or(String::new(), |name| format!(" for '{name}'"));
+    let served = if asked.served { "served" } else { "not served" };
+    format!(
+        "{}{rounded}{aligned}{name} on stream {}, pool {}: {served}",
+        size(asked.bytes),
+        asked.stream,
+        asked.pool
+    )
+}
+
+/// A stack, a frame a line.
+fn stack(stack: Option<&str>, page: &mut Page) {
+    let Some(stack) = stack else {
+        return;
+    };
+    for (depth, frame) in stack.split(" < ").take(FRAMES).enumerate() {
+        let lead = if depth == 0 { "at" } else { "in" };
+        page.lines.push(format!("    {lead} {}", clean(frame)));
+    }
+}
+
+/// Text of a trace without letters that a terminal would obey.
+fn clean(text: &str) -> String {
+    let shown = |letter: char| {
+        if letter.is_control() {
+            '\u{fffd}'
+        } else {
+            letter
+        }
+    };
+    text.chars().map(shown).collect()
+}
+
+fn memory(memory: &Memory, capacity_bytes: u64, page: &mut Page) {
+    page.part("What lay where, right after it");
+    let total = &memory.total;
+    let mut table = Table::new(vec![
+        Column::words("figure", 0),
+        Column::number("", 0),
+        Column::number("bytes", 0),
+    ]);
+    for (what, bytes) in [
+        ("requested by live allocations", total.requested_bytes),
+        ("occupied by their blocks", total.occupied_bytes),
+        (
+            "pending: freed, a stream may still use it",
+            total.pending_bytes,
+        ),
+        (
+            "retired: not to be used before a reset",
+            total.retired_bytes,
+        ),
+        ("free in what is reserved", total.free_bytes),
+        ("largest free block", total.largest_free_bytes),
+        ("reserved", total.reserved_bytes),
+        ("room that the driver still has", memory.room_bytes),
+        ("capacity", capacity_bytes),
+    ] {
+        let optional = what.starts_with("pending") || what.starts_with("retired");
+        if bytes > 0 || !optional {
+            let exact = format_count(bytes);
+            table.row(vec![what.into(), format_bytes(bytes).into(), exact.into()]);
+        }
+    }
+    page.table(&table);
+    let part = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
+    page.say(&format!(
+        "{} live; external fragmentation {}, internal {}, utilisation {}",
+        counted(total.live as usize, "block"),
+        part(memory.external_fragmentation_ppm),
+        part(memory.internal_fragmentation_ppm),
+        format_ppm(memory.utilisation_ppm)
+    ));
+    shares("stream", &memory.by_stream, page);
+    shares("pool", &memory.by_pool, page);
+    segments(memory, page);
+}
+
+/// Columns of sums behind a first one.
+fn sum_columns(first: &'static str) -> Vec<Column> {
+    vec![
+        Column::words(first, 0),
+        Column::number("live", 2),
+        Column::number("requested", 1),
+        Column::number("occupied", 2),
+        Column::number("reserved", 1),
+        Column::number("free", 0),
+        Column::number("largest", 0),
+    ]
+}
+
+fn sum_cells(first: String, sums: &Sums) -> Vec<Cell> {
+    vec![
+        first.into(),
+        format_count(sums.live).into(),
+        format_bytes(sums.requested_bytes).into(),
+        format_bytes(sums.occupied_bytes).into(),
+        format_bytes(sums.reserved_bytes).into(),
+        format_bytes(sums.free_bytes).into(),
+        format_bytes(sums.largest_free_bytes).into(),
+    ]
+}
+
+/// A table of streams or pools, where there are several.
+fn shares(what: &'static str, shares: &[Share], page: &mut Page) {
+    if shares.len() < 2 {
+        return;
+    }
+    let mut table = Table::new(sum_columns(if what == "pool" { "pool" } else { "stream" }));
+    for share in shares {
+        let name = share
+            .number
+            .map_or_else(|| "shared".into(), |number| number.to_string());
+        table.row(sum_cells(name, &share.sums));
+    }
+    page.lines.push(String::new());
+    page.table(&table);
+}
+
+fn segments(memory: &Memory, page: &mut Page) {
+    if memory.segments.is_empty() {
+        return;
+    }
+    let mut table = Table::new(vec![
+        Column::words("segment", 0),
+        Column::number("bytes", 0),
+        Column::number("live", 3),
+        Column::number("free", 0),
+        Column::number("largest", 1),
+        Column::words(
+            "# used  + half or more  - less  . free  p pending  _ not mapped",
+            0,
+        ),
+    ]);
+    for segment in &memory.segments {
+        table.row(segment_cells(segment));
+    }
+    if memory.other_segments > 0 {
+        let others = &memory.others;
+        table.row(vec![
+            format!("{} more", format_count(memory.other_segments)).into(),
+            format_bytes(others.reserved_bytes).into(),
+            format_count(others.live).into(),
+            format_bytes(others.free_bytes).into(),
+            format_bytes(others.largest_free_bytes).into(),
+        ]);
+    }
+    page.lines.push(String::new());
+    page.table(&table);
+}
+
+fn segment_cells(segment: &SegmentSums) -> Vec<Cell> {
+    vec![
+        format!("0x{:x}", segment.address).into(),
+        format_bytes(segment.bytes).into(),
+        format_count(segment.sums.live).into(),
+        format_bytes(segment.sums.free_bytes).into(),
+        format_bytes(segment.sums.largest_free_bytes).into(),
+        segment.map.clone().into(),
+    ]
+}
+
+fn why(it: &Explanation, page: &mut Page) {
+    let Some(reason) = &it.reason else {
+        return;
+    };
+    page.part("Why it failed");
+    page.say(&format!("{}: {}", reason.verdict.name(), reason.meaning));
+    for line in &reason.arithmetic {
+        page.say(line);
+    }
+}
+
+fn in_the_way(blockers: &Blockers, page: &mut Page) {
+    page.part("What was in the way");
+    let tried = counted(blockers.tried as usize, "replay");
+    match blockers.found {
+        Found::Waiting => {
+            page.say(
+                "no live block: had the program waited for the device first, it would have \
+                      been served (proven by a replay)",
+            );
+            return;
+        }
+        Found::Never => {
+            page.say(
+                "nothing: even with every live block freed it is not served (proven by a \
+                      replay)",
+            );
+            return;
+        }
+        Found::Blocks => {}
+    }
+    let count = counted(blockers.blocks.len(), "live block");
+    let fewest = match blockers.fewest {
+        Fewest::Arithmetic => "there can be no fewer",
+        Fewest::Exhaustive => "every smaller set was tried, and none does",
+        Fewest::Likely => "none of them can be spared; smaller sets were not all tried",
+    };
+    page.say(&format!(
+        "{count}, {}: freed right before the event, the request is served (proven; {fewest}; {tried})",
+        size(blockers.bytes)
+    ));
+    match blockers.absent_served {
+        Some(true) => page.say("never allocated at all, the request is served as well (proven)"),
+        Some(false) => {
+            page.say("never allocated at all, others take their places and it still fails")
+        }
+        None => {}
+    }
+    let mut table = Table::new(vec![
+        Column::words("block", 0),
+        Column::number("bytes", 0),
+        Column::number("requested", 3),
+        Column::number("age, events", 1),
+        Column::number("age", 1),
+        Column::number("stream", 2),
+        Column::words("freed", 2),
+        Column::words("allocated at", 0),
+    ]);
+    for block in &blockers.blocks {
+        table.row(blocker(block));
+    }
+    page.table(&table);
+    if let [only] = &blockers.blocks[..] {
+        stack(only.stack.as_deref(), page);
+    }
+}
+
+fn blocker(block: &Blocker) -> Vec<Cell> {
+    let freed = block.freed_event.map_or_else(
+        || "never".to_owned(),
+        |event| format!("event {}", format_count(event)),
+    );
+    let frame = block
+        .stack
+        .as_deref()
+        .and_then(|stack| stack.split(" < ").next());
+    let event = format!("event {}", format_count(block.event));
+    let address = format!("0x{:x}", block.address);
+    let name = match &block.id {
+        Some(id) => format!("'{}' at {address}", clean(id)),
+        None => address,
+    };
+    vec![
+        name.into(),
+        format_count(block.bytes).into(),
+        format_count(block.requested_bytes).into(),
+        format_count(block.age_events).into(),
+        format_nanos(block.age_ns).into(),
+        block.stream.to_string().into(),
+        freed.into(),
+        frame
+            .map_or(event.clone(), |frame| format!("{event}, {}", clean(frame)))
+            .into(),
+    ]
+}
+
+fn held(it: &Explanation, page: &mut Page) {
+    page.part("What held memory the longest, in bytes times time");
+    let (by_stack, by_size) = (&it.holders.by_stack, &it.holders.by_size);
+    for holders in [by_stack, by_size] {
+        if holders.is_empty() {
+            continue;
+        }
+        let mut table = Table::new(vec![
+            Column::words("share", 0),
+            Column::number("live now", 0),
+            Column::number("allocations", 1),
+            Column::words("of", 0),
+        ]);
+        for holder in holders.iter().take(SHOWN) {
+            let Holder {
+                stack, from_bytes, ..
+            } = holder;
+            table.row(vec![
+                format_ppm(holder.share_ppm).into(),
+                format_bytes(holder.live_bytes).into(),
+                format_count(holder.allocations).into(),
+                named(stack.as_deref(), *from_bytes).into(),
+            ]);
+        }
+        page.table(&table);
+    }
+    if by_stack.is_empty() {
+        page.say("the trace holds no stacks");
+    }
+}
+
+/// A stack in one line, or a class of sizes.
+fn named(stack: Option<&str>, from_bytes: Option<u64>) -> String {
+    match (stack, from_bytes) {
+        (Some(stack), _) => clean(stack),
+        (None, Some(from)) => {
+            let to = format_bytes(from.saturating_mul(2));
+            format!("sizes from {} to {to}", format_bytes(from))
+        }
+        (None, None) => String::new(),
+    }
+}
+
+fn leaks(leaks: &Leaks, page: &mut Page) {
+    page.part("Leaked or cached");
+    let periods = format_count(leaks.periods);
+    let between = match &leaks.parted_by {
+        PartedBy::Marks { word } => {
+            format!("{periods} periods between marks '{}'", clean(word.trim()))
+        }
+        PartedBy::Lows { rise_bytes } => format!(
+            "{periods} periods between low points (before a rise of {})",
+            format_bytes(*rise_bytes)
+        ),
+        PartedBy::Slices => format!("{periods} equal slices of the trace"),
+    };
+    let all = leaks.by_stack.iter().chain(&leaks.by_size);
+    let mut table = Table::new(vec![
+        Column::words("a period", 0),
+        Column::number("from", 1),
+        Column::number("to", 1),
+        Column::words("what grows and never falls", 0),
+    ]);
+    let mut some = false;
+    for growth in all.take(2 * SHOWN) {
+        some = true;
+        table.row(grown(growth));
+    }
+    if some {
+        page.say(&format!("live bytes that grow over {between}:"));
+        page.table(&table);
+    } else {
+        page.say(&format!(
+            "leaked: nothing; no stack and no size grows over {between}"
+        ));
+    }
+    let cached = &leaks.cached;
+    page.say(&format!(
+        "cached: right before the event {} were free in what is reserved; a trim (as \
+         torch.cuda.empty_cache()) gives {} back, and {} stay beside live blocks (proven by a replay)",
+        size(cached.free_bytes),
+        size(cached.returned_bytes),
+        size(cached.kept_bytes)
+    ));
+}
+
+fn grown(growth: &Growth) -> Vec<Cell> {
+    vec![
+        format!("+{}", format_bytes(growth.per_period_bytes)).into(),
+        format_bytes(growth.first_bytes).into(),
+        format_bytes(growth.last_bytes).into(),
+        named(growth.stack.as_deref(), growth.from_bytes).into(),
+    ]
+}
+
+fn remedies(it: &Explanation, page: &mut Page) {
+    let asks = it.asked.is_some();
+    page.part(if asks && it.reason.is_some() {
+        "What would have served it, at the same capacity (each replayed from an empty card)"
+    } else {
+        "The same under other settings (each replayed from an empty card)"
+    });
+    let mut table = Table::new(vec![
+        Column::words("policy", 0),
+        Column::words(if asks { "served" } else { "all served" }, 0),
+        Column::number("failed", 0),
+        Column::number("peak", 0),
+        Column::number("driver\ncalls", 1),
+        Column::number("moved", 2),
+        Column::number("cost", 1),
+        Column::words("", 3),
+    ]);
+    let own = it.remedies.own.iter();
+    for remedy in own.chain(&it.remedies.serve).chain(&it.remedies.fail) {
+        table.row(price(remedy));
+    }
+    page.table(&table);
+    let all = it.remedies.serve.iter().chain(&it.remedies.fail);
+    let unsure: Vec<&str> = all.filter(|it| !it.exact).map(|it| &*it.policy).collect();
+    if !unsure.is_empty() {
+        page.say(&format!(
+            "~ hangs on addresses of the driver (the worst of {} orders decides): {}",
+            crate::whatif::ORDERS.len(),
+            unsure.join(", ")
+        ));
+    }
+}
+
+fn price(remedy: &Remedy) -> Vec<Cell> {
+    if let Some(trouble) = &remedy.trouble {
+        let mut cells = vec![Cell::default(); 8];
+        cells[0] = remedy.policy.as_str().into();
+        cells[1] = Cell::new("no", Mark::Warn);
+        cells[7] = trouble.as_str().into();
+        return cells;
+    }
+    let served = if remedy.serves {
+        Cell::new("yes", Mark::Good)
+    } else {
+        Cell::new("no", Mark::Warn)
+    };
+    let sure = if remedy.exact { "" } else { "~" };
+    vec![
+        remedy.policy.as_str().into(),
+        served,
+        format_count(remedy.failed).into(),
+        format!("{sure}{}", format_bytes(remedy.peak_footprint_bytes)).into(),
+        format_count(remedy.driver_calls).into(),
+        match remedy.moved_bytes + remedy.paged_bytes {
+            0 => "-".into(),
+            bytes => format_bytes(bytes).into(),
+        },
+        format_nanos(remedy.cost_ns).into(),
+    ]
+}
