@@ -82,23 +82,31 @@ function failureMarks(context, track, x, left, right, top, height) {
   context.restore();
 }
 
-// The words of phases along the top of a map, where there is room for them.
+// The words of phases along the foot of a map, where there is room for them.
 function phases(context, map, x, box) {
   const { run } = map.track;
   const events = run.data["mark.event"];
   if (!run.known && events.length > 0) run.words().then(() => map.request());
   context.font = FONT;
   context.textAlign = "left";
-  context.textBaseline = "top";
+  context.textBaseline = "bottom";
   let before = -Infinity;
   for (let at = 0; at < events.length; at += 1) {
     const place = x(events[at]);
     if (place < box.left || place > box.left + box.width || place - before < MARKS_APART) continue;
     before = place;
+    const words = (run.known?.labels[run.data["mark.label"][at]] ?? "").slice(0, 22);
+    const width = Math.min(context.measureText(words).width, MARKS_APART - 10, box.left + box.width - place - 6);
+    const foot = box.top + box.height;
     context.fillStyle = themed("soft");
+    context.globalAlpha = 0.4;
     context.fillRect(Math.round(place), box.top, 1, box.height);
-    const words = run.known?.labels[run.data["mark.label"][at]] ?? "";
-    context.fillText(words.slice(0, 24), place + 3, box.top + 3, MARKS_APART * 2);
+    context.globalAlpha = 0.8;
+    context.fillStyle = themed("paper");
+    context.fillRect(place + 1, foot - 15, Math.max(0, width + 5), 15);
+    context.globalAlpha = 1;
+    context.fillStyle = themed("soft");
+    if (width > 20) context.fillText(words, place + 3, foot - 2, width);
   }
 }
 

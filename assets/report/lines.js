@@ -14,14 +14,19 @@ class LinesPanel {
     this.plot = this.figure.querySelector(".plot");
     this.needle = needle(this.plot);
     navigate(this.plot, axis, this);
-    this.rebuild = () => this.build();
-    new ResizeObserver(() => this.later(this.rebuild)).observe(this.plot);
+    new ResizeObserver(() => this.later(this.fit)).observe(this.plot);
   }
 
   // Shows tracks side by side.
   show(tracks) {
     this.tracks = tracks;
     this.build();
+  }
+
+  // Builds anew where the room has changed.
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.plot;
+    if (this.chart?.width !== width || this.chart?.height !== height) this.build();
   }
 
   // Does something before the next frame, once.

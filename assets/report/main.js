@@ -176,6 +176,7 @@ async function start() {
     await views.show();
     await views.drawn();
   }
+  turnMs = TURN_MS;
   // How long it took from the opening of the page, for those who measure it.
   performance.mark("vramlab-drawn");
   document.documentElement.dataset.drawnMs = performance.now().toFixed(1);

@@ -5,7 +5,7 @@ const GUTTER = { left: 66, right: 14, top: 14, bottom: 24 };
 // Classes of colours by size.
 const CLASSES = 8;
 // Marks of phases closer than this, in pixels, are left out.
-const MARKS_APART = 60;
+const MARKS_APART = 120;
 
 class MapPanel {
   constructor(host, axis) {
@@ -38,6 +38,8 @@ class MapPanel {
     const { track, axis } = this;
     const { data, run, blocks } = track;
     this.shapes = null;
+    this.drawn = null;
+    this.overviewed = null;
     const turn = new Turn();
     const along = async (from, to) => {
       const [x0, x1] = [new Float64Array(from.length), new Float64Array(from.length)];
@@ -73,8 +75,8 @@ class MapPanel {
       ground: channels(themed("ground")),
     };
     this.listColours(palette);
-    this.drawn = null;
-    this.overviewed = null;
+    this.fresh = false;
+    this.whole = false;
     this.request();
   }
 
@@ -121,9 +123,9 @@ class MapPanel {
     this.request();
   }
 
+  // What is there is stretched until it is drawn anew.
   resize() {
-    this.drawn = null;
-    this.overviewed = null;
+    this.fresh = false;
     this.request();
   }
 
@@ -165,8 +167,8 @@ class MapPanel {
     context.restore();
     frameAxes(context, this.axis, { left, top, width, height }, this);
     this.drawMarks();
-    if (!this.overviewed) this.paint({ ...wanted, from: 0, to: this.axis.end, foot: 0, top: this.track.height });
-    else if (!sameWindow(this.drawn, wanted)) this.paint(wanted);
+    if (!this.whole) this.paint({ ...wanted, from: 0, to: this.axis.end, foot: 0, top: this.track.height });
+    else if (!this.fresh || !sameWindow(this.drawn, wanted)) this.paint(wanted);
     else this.settled?.();
   }
 
@@ -197,14 +199,17 @@ class MapPanel {
     this.request();
   }
 
+  // The first picture is of everything: it lies below all others, so that none leaves a gap.
   keep(image, wanted) {
-    const whole = !this.overviewed;
+    const whole = !this.whole;
     for (const canvas of whole ? [this.overview, this.frame] : [this.frame]) {
       [canvas.width, canvas.height] = [wanted.width, wanted.height];
       canvas.getContext("2d").putImageData(image, 0, 0);
     }
     if (whole) this.overviewed = wanted;
     this.drawn = wanted;
+    this.whole = true;
+    this.fresh = true;
   }
 
   // Failures, phases, and the block under the pointer.
@@ -213,7 +218,7 @@ class MapPanel {
     const { left, top } = GUTTER;
     const box = this.box();
     const x = (event) => left + this.share(event) * box.width;
-    phases(context, this, x, { left, top, ...box });
+    phases(context, this, x, { left, top, width: box.width, height: box.height });
     failureMarks(context, this.track, x, left, left + box.width, top, box.height);
     if (this.hovered != null) {
       const { from, to, place, bytes } = this.track.blocks;

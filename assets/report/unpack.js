@@ -1,8 +1,11 @@
 // The packed columns of the page: base64, deflate, planes of bytes, differences. What takes
 // long is done in turns, so that the page answers in between.
 
-// Work goes on for so long before others have their turn.
+// Work goes on for so long before others have their turn: longer until the first picture is
+// there, for nobody moves what cannot be seen yet.
 const TURN_MS = 6;
+const FIRST_TURN_MS = 40;
+let turnMs = FIRST_TURN_MS;
 
 const waiting = [];
 const channel = new MessageChannel();
@@ -23,7 +26,7 @@ class Turn {
   }
 
   get over() {
-    return performance.now() - this.began > TURN_MS;
+    return performance.now() - this.began > turnMs;
   }
 
   async rest() {

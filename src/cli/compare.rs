@@ -1,7 +1,7 @@
 //! `vramlab compare`: one trace, many policies, one table and its pictures.
 
 mod gate;
-mod ranks;
+pub(super) mod ranks;
 mod results;
 pub(super) mod view;
 

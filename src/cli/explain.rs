@@ -1,6 +1,6 @@
 //! `vramlab explain`: why a request was not served, and what would have served it.
 
-mod view;
+pub(super) mod view;
 
 use std::path::PathBuf;
 

@@ -24,8 +24,12 @@ pub enum Part {
     List(Vec<String>),
     /// A table.
     Table(Table),
+    /// A line as it is, such as a frame of a stack.
+    Code(String),
     /// What is opened on request.
     Fold(Section),
+    /// A heading of its own.
+    Under(Section),
 }
 
 /// On which side a column's cells stand.
@@ -96,6 +100,7 @@ fn part(part: &Part, level: u8, out: &mut String) {
         Part::Lead(text) => line("lead", text),
         Part::Text(text) => line("text", text),
         Part::Note(text) => line("note", text),
+        Part::Code(text) => line("code", text),
         Part::List(items) => {
             out.push_str("<ul>\n");
             for item in items {
@@ -104,6 +109,13 @@ fn part(part: &Part, level: u8, out: &mut String) {
             out.push_str("</ul>\n");
         }
         Part::Table(table) => self::table(table, out),
+        Part::Under(inner) => {
+            let (title, level) = (escaped(&inner.title), level + 1);
+            let _ = writeln!(out, "<h{level}>{title}</h{level}>");
+            for part in &inner.parts {
+                self::part(part, level, out);
+            }
+        }
         Part::Fold(inner) => {
             let title = escaped(&inner.title);
             let _ = writeln!(out, "<details>\n<summary>{title}</summary>");
@@ -118,11 +130,15 @@ fn part(part: &Part, level: u8, out: &mut String) {
 fn table(table: &Table, out: &mut String) {
     let caption = escaped(&table.caption);
     // A table that is wider than the screen is moved under its frame, which the keyboard reaches.
+    let label = if caption.is_empty() { "table" } else { &caption };
     let _ = writeln!(
         out,
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n<table>\n\
-         <caption>{caption}</caption>\n<thead><tr>"
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table>"
     );
+    if !caption.is_empty() {
+        let _ = writeln!(out, "<caption>{caption}</caption>");
+    }
+    out.push_str("<thead><tr>\n");
     for (title, align) in &table.columns {
         let title = escaped(title).replace('\n', " ");
         let _ = writeln!(out, "<th scope=\"col\"{}>{title}</th>", side(*align));
@@ -175,6 +191,10 @@ mod tests {
             Part::Lead(bad.clone()),
             Part::List(vec![bad.clone()]),
             Part::Table(table),
+            Part::Under(Section {
+                title: bad.clone(),
+                parts: vec![Part::Code(bad.clone())],
+            }),
             Part::Fold(Section {
                 title: bad.clone(),
                 parts: vec![Part::Note(bad.clone())],
@@ -183,7 +203,7 @@ mod tests {
         section(&Section { title: bad, parts }, 2, &mut out);
         assert!(!out.contains("</script") && !out.contains("<b"), "{out}");
         let escaped = "&lt;/script&gt;&lt;b onclick=&#39;x&#39;&gt;&quot;&amp;";
-        assert_eq!(out.matches(escaped).count(), 9, "{out}");
+        assert_eq!(out.matches(escaped).count(), 11, "{out}");
         assert!(out.contains("<td class=\"number\"></td>"), "{out}");
     }
 }

@@ -2,20 +2,16 @@
 
 use std::path::Path;
 
-use super::sections::table;
+use super::sections::{fold, table, verdict};
 use super::traces::{cells, views};
 use super::{Gathered, Report};
 use crate::cli::CliError;
-use crate::cli::compare;
-use crate::cli::load;
-use crate::cli::table::{Cell, Column, Mark, Table};
-use crate::experiment::ranks::{self, FirstFailure, OverRanks, RankRow, RanksError, over_ranks};
+use crate::cli::compare::{self, ranks as view};
+use crate::cli::load::{self, counted};
+use crate::experiment::ranks::{self, OverRanks, RankRow, over_ranks};
 use crate::experiment::{Ended, Scene};
-use crate::observe::Metric;
 use crate::policy::{Chosen, Registry};
-use crate::report::{Part, Section};
-use crate::trace::TraceError;
-use crate::units::{format_count, format_nanos};
+use crate::report::Section;
 
 /// Adds the ranks of a folder.
 pub fn add(
@@ -26,13 +22,12 @@ pub fn add(
 ) -> Result<(), CliError> {
     let policies = compare::choose(registry, &args.policies, &args.specs)?;
     let mut traces = Vec::new();
-    for file in ranks::files(folder).map_err(refused(folder))? {
+    for file in ranks::files(folder)? {
         traces.extend(load::open(&file, &args.open)?);
     }
     let names: Vec<&str> = traces.iter().map(|trace| &*trace.name).collect();
     let numbers = ranks::numbers(&names);
-    let scenes = ranks::scenes(traces, &args.card.card, args.card.wanted()?);
-    let scenes = scenes.map_err(refused(folder))?;
+    let scenes = ranks::scenes(traces, &args.card.card, args.card.wanted()?)?;
     let mut rows = Vec::new();
     for (scene, rank) in scenes.iter().zip(&numbers) {
         for (ended, chosen) in cells(args, scene, registry, &policies)?.iter().zip(&policies) {
@@ -46,136 +41,25 @@ pub fn add(
         }
     }
     let all = over_ranks(&rows);
-    gathered.page.summary.push(said(folder, &scenes, &all));
+    gathered.page.summary.push(said(folder, &scenes, &numbers, &all));
     let wanted = shown(args, &scenes, &numbers, &policies, &all);
     views(args, &wanted, registry, gathered)
 }
 
-/// A folder that is neither of ranks nor of results.
-fn refused(folder: &Path) -> impl Fn(RanksError) -> CliError {
-    let folder = folder.display().to_string();
-    move |error| match error {
-        RanksError::Io { source, .. } => TraceError::io(&*folder, source).into(),
-        RanksError::Empty(_) => TraceError::whole(&*folder, "no rows.csv and no trace lies there")
-            .or("name a trace, a folder that `compare` or `run` wrote, or one of recordings")
-            .into(),
-        other => TraceError::whole(&*folder, other.to_string())
-            .or("a folder of ranks holds one recording of each")
-            .into(),
-    }
-}
-
-/// The sentence and the table.
-fn said(folder: &Path, scenes: &[Scene], all: &[OverRanks]) -> Section {
-    let count = scenes.len() as u64;
-    let mut parts = vec![
-        Part::Lead(lead(count, all)),
-        table(&over(all), "Each policy over all ranks, best first"),
-        Part::Note(
-            "Worst: the rank that a policy serves worst, its number behind it; spread: the \
-             highest rank's value less the lowest's."
-                .into(),
-        ),
-    ];
-    let first = all.iter().filter_map(|one| {
-        let failure = one.first_failure.as_ref()?;
-        Some(format!("{}: {}", one.policy, failure_words(failure)))
-    });
-    let first: Vec<String> = first.collect();
-    if !first.is_empty() {
-        parts.push(Part::Text("What fails first:".into()));
-        parts.push(Part::List(first));
-    }
+/// The sentence, the table, and what each rank is.
+fn said(folder: &Path, scenes: &[Scene], numbers: &[u64], all: &[OverRanks]) -> Section {
+    let (lead, notes) = verdict(&view::verdict(all, scenes.len()));
+    let over = view::table(all, scenes.len());
+    let mut parts = vec![lead, table(&over, "Each policy over all ranks, best first")];
+    parts.extend(notes);
+    let each = numbers.iter().zip(scenes);
+    let each = each.map(|(rank, scene)| view::heading(*rank, scene));
+    parts.extend(fold("The ranks", each.collect()));
     let name = folder.file_name().unwrap_or(folder.as_os_str());
     Section {
-        title: format!("{}: {} ranks", name.to_string_lossy(), format_count(count)),
+        title: format!("{}: {}", name.to_string_lossy(), counted(scenes.len(), "rank")),
         parts,
     }
-}
-
-fn lead(count: u64, all: &[OverRanks]) -> String {
-    let Some(best) = all.first() else {
-        return "No policy could be replayed.".into();
-    };
-    let ranks = format_count(count);
-    let footprint = best.spread("footprint_bytes").map_or_else(String::new, |it| {
-        let worst = shown_metric("footprint_bytes", it.worst);
-        format!("; the worst is rank {} with a footprint of {worst}", it.worst_rank)
-    });
-    if best.failed == 0 {
-        return format!("Best is {}: all {ranks} ranks are served{footprint}.", best.policy);
-    }
-    format!(
-        "Best is {}: {} of {ranks} ranks fail, {} requests in all{footprint}.",
-        best.policy,
-        format_count(best.ranks_failed),
-        format_count(best.failed)
-    )
-}
-
-fn failure_words(failure: &FirstFailure) -> String {
-    let at = failure.time_ns.map_or_else(String::new, |ns| {
-        format!(", {} after its start", format_nanos(ns))
-    });
-    let event = format_count(failure.event);
-    format!("rank {} ({}), at event {event}{at}", failure.rank, failure.trace)
-}
-
-/// What is told of each policy: footprint and fragmentation over the ranks.
-const SPREADS: [(&str, &str, &str, &str); 2] = [
-    (
-        "footprint_bytes",
-        "footprint\nworst (rank)",
-        "median",
-        "spread",
-    ),
-    (
-        "mean_external_fragmentation_ppm",
-        "mean frag.\nworst (rank)",
-        "median",
-        "spread",
-    ),
-];
-
-fn over(all: &[OverRanks]) -> Table {
-    let mut columns = vec![
-        Column::words("policy", 0),
-        Column::number("failed", 0),
-        Column::number("ranks\nthat fail", 0),
-        Column::number("fails\nfirst", 1),
-    ];
-    for (_, worst, median, spread) in SPREADS {
-        columns.extend([worst, median, spread].map(|title| Column::number(title, 2)));
-    }
-    let mut table = Table::new(columns);
-    for (place, one) in all.iter().enumerate() {
-        let mark = if place == 0 { Mark::Good } else { Mark::None };
-        let first = one.first_failure.as_ref();
-        let mut cells: Vec<Cell> = vec![
-            Cell::new(&*one.policy, mark),
-            format_count(one.failed).into(),
-            format_count(one.ranks_failed).into(),
-            first.map_or_else(|| "-".to_owned(), |it| format!("rank {}", it.rank)).into(),
-        ];
-        for (metric, ..) in SPREADS {
-            let texts = one.spread(metric).map_or(["-"; 3].map(String::from), |it| {
-                let worst = shown_metric(metric, it.worst);
-                [
-                    format!("{worst} ({})", it.worst_rank),
-                    shown_metric(metric, it.median),
-                    shown_metric(metric, it.spread),
-                ]
-            });
-            cells.extend(texts.map(Cell::from));
-        }
-        table.row(cells);
-    }
-    table
-}
-
-fn shown_metric(name: &str, value: u64) -> String {
-    let metric = Metric::find(name).expect("it is a metric");
-    metric.print(value as f64)
 }
 
 /// What is shown over time: the worst rank under the best policies, and another rank under

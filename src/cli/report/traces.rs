@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::sections::{fold, table, verdict};
+use super::sections::{self, fold, table, verdict};
 use super::{Gathered, Report};
 use crate::cli::CliError;
 use crate::cli::compare::{self, Ranked, view};
+use crate::cli::explain::view as explain_view;
 use crate::cli::load::{self, Heading};
 use crate::cli::progress::Progress;
 use crate::experiment::{Ended, Scene, Watch, run_cell};
+use crate::explain::{Given, Question, explain, set_up};
 use crate::fidelity::recorded_policy;
 use crate::policy::{Chosen, Registry};
 use crate::report::{self, Part, Run, Section, Track};
+use crate::trace::Event;
 
 /// Adds traces and what policies made of them.
 pub fn add(
@@ -39,6 +42,8 @@ pub fn add(
         let ranked = compare::rank(&policies, &cells);
         let said = said(args, scene, registry, &policies, &ranked)?;
         gathered.page.summary.push(said);
+        let why = why(args, scene, registry, &ranked)?;
+        gathered.page.summary.extend(why);
         gathered.broken.extend(ranked.iter().filter_map(view::broke));
         let shown = shown(scene, &ranked, each);
         wanted.extend(shown.into_iter().map(|chosen| (scene, chosen.clone())));
@@ -102,6 +107,45 @@ fn shown<'a>(scene: &Scene, ranked: &[Ranked<'a>], most: usize) -> Vec<&'a Chose
     found.sort_by_key(|chosen| own.as_ref() != Some(&chosen.label));
     found.truncate(most);
     found
+}
+
+/// Why a request failed: the recorded failure, else the first under the first shown policy
+/// that has one. Nothing where all are served, or where it cannot be told.
+fn why(
+    args: &Report,
+    scene: &Scene,
+    registry: &Registry,
+    ranked: &[Ranked<'_>],
+) -> Result<Option<Section>, CliError> {
+    let recorded = |event: &Event| matches!(event, Event::Attempt { .. });
+    let recorded = scene.trace.events.iter().any(recorded);
+    let failing = |chosen: &&&Chosen| {
+        let own = ranked.iter().find(|cell| cell.chosen.label == chosen.label);
+        let row = own.and_then(|cell| cell.ended.row());
+        row.is_some_and(|row| row.failed > 0)
+    };
+    let shown = shown(scene, ranked, ranked.len());
+    let failing = shown.iter().find(failing).map(|chosen| &*chosen.label);
+    if !recorded && failing.is_none() {
+        return Ok(None);
+    }
+    let given = Given {
+        policy: failing.filter(|_| !recorded),
+        wanted: args.card.wanted()?,
+        device: Arc::clone(&args.card.card),
+    };
+    let explained = args.jobs.within(|| {
+        let setup = set_up(Arc::clone(&scene.trace), registry, &given)?;
+        explain(&setup, registry, &Question::default())
+    })?;
+    // What cannot be explained is still shown.
+    let Ok(explained) = explained else {
+        return Ok(None);
+    };
+    let title = format!("{}: why a request failed", scene.trace.name);
+    let pieces = explain_view::pieces(&explained);
+    let section = || sections::explained(title, &explained.advice, pieces);
+    Ok(explained.reason.is_some().then(section))
 }
 
 /// Replays once more with everything that a page shows of a policy.
