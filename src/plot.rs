@@ -55,6 +55,20 @@ pub enum Chart {
 }
 
 impl Chart {
+    /// What it shows, as its heading says.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Chart::Lines(chart) => &chart.title,
+            Chart::Bars(chart) => &chart.title,
+            Chart::Map(chart) => &chart.title,
+            Chart::Histogram(chart) => &chart.title,
+            Chart::Spread(chart) => &chart.title,
+            Chart::Heat(chart) => &chart.title,
+            Chart::Pareto(chart) => &chart.title,
+        }
+    }
+
     /// Lays the chart out.
     fn scene(&self) -> scene::Scene {
         match self {

@@ -1,6 +1,29 @@
 // What all views are framed by: axes, the needle of the cursor, marks of failures and phases,
 // and the note beside the pointer.
 
+const jobs = new Set();
+let working = false;
+
+// Does a job before the next frame, once however often it is asked for. Each job is a turn of
+// its own, so that the page is held for the longest of them and not for their sum.
+function soon(job) {
+  jobs.add(job);
+  if (!working) workOff();
+}
+
+async function workOff() {
+  working = true;
+  while (jobs.size > 0) {
+    await new Promise(requestAnimationFrame);
+    for (const job of [...jobs]) {
+      jobs.delete(job);
+      job();
+      await pause();
+    }
+  }
+  working = false;
+}
+
 // A panel: a caption with a legend, and room to draw that the keyboard reaches.
 function panel(host, kind) {
   const figure = host.appendChild(document.createElement("figure"));
@@ -16,9 +39,8 @@ function panel(host, kind) {
   return figure;
 }
 
-// A canvas as large as its element, cleared, with one unit a pixel of the page.
-function sized(canvas) {
-  const { clientWidth: width, clientHeight: height } = canvas;
+// A canvas of so many pixels of the page, cleared, with one unit a pixel.
+function sized(canvas, { width, height }) {
   const scale = Math.min(2, devicePixelRatio);
   const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];

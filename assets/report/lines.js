@@ -3,6 +3,8 @@
 
 // What the curves of memory are called, and their colours, the same as in every plot.
 const MEMORY = [["reserved", "#e69f00"], ["occupied", "#0072b2"], ["requested", "#009e73"]];
+// How wide a column of the curves is, whose extremes are drawn.
+const PIXELS_A_COLUMN = 1.5;
 // A policy beside another is dashed.
 const BESIDE = [7, 4];
 
@@ -10,11 +12,14 @@ class LinesPanel {
   constructor(host, axis, kind) {
     this.axis = axis;
     this.kind = kind;
+    this.width = 1;
     this.figure = panel(host, "lines");
     this.plot = this.figure.querySelector(".plot");
     this.needle = needle(this.plot);
     navigate(this.plot, axis, this);
-    new ResizeObserver(() => this.later(this.fit)).observe(this.plot);
+    this.fitting = () => this.fit();
+    this.redrawing = () => this.redraw();
+    new ResizeObserver(() => soon(this.fitting)).observe(this.plot);
   }
 
   // Shows tracks side by side.
@@ -27,19 +32,6 @@ class LinesPanel {
   fit() {
     const { clientWidth: width, clientHeight: height } = this.plot;
     if (this.chart?.width !== width || this.chart?.height !== height) this.build();
-  }
-
-  // Does something before the next frame, once.
-  later(what) {
-    this.doing ??= new Set();
-    if (this.doing.size === 0) {
-      requestAnimationFrame(() => {
-        const doing = [...this.doing];
-        this.doing.clear();
-        for (const one of doing) one.call(this);
-      });
-    }
-    this.doing.add(what);
   }
 
   // The curves: of what, in which look.
@@ -69,6 +61,7 @@ class LinesPanel {
     const title = memory ? "Memory" : "External fragmentation (1 - largest free / free)";
     this.figure.querySelector(".name").textContent = title;
     this.plot.setAttribute("aria-label", `${title} over time under ${this.tracks.map((it) => it.label).join(" and ")}`);
+    this.width = Math.max(1, width - GUTTER.left - GUTTER.right);
     this.shown = this.curves();
     this.places = this.tracks.map((track) => placesOf(track, this.axis.mode));
     this.highest = memory ? highest(this.tracks) : 1e6;
@@ -94,7 +87,7 @@ class LinesPanel {
     const memory = this.kind === "memory";
     const line = { stroke: themed("soft"), font: FONT, grid: { stroke: themed("grid"), width: 1 }, ticks: { stroke: themed("line"), size: 4 } };
     const curve = (greatest) => ({ colour, dash }) => ({
-      stroke: colour, dash, width: greatest ? 1.5 : 0.5, points: { show: false }, spanGaps: false,
+      stroke: colour, dash, width: greatest ? 1.5 : 0, points: { show: false }, spanGaps: false,
     });
     return {
       width,
@@ -107,7 +100,7 @@ class LinesPanel {
         y: { range: () => [0, this.highest] },
       },
       axes: [
-        { ...line, size: GUTTER.bottom, gap: 3, splits: () => ticks(axis.from, axis.to, this.box().width / 90, 10), values: (_, at) => axisLabels(axis, at) },
+        { ...line, size: GUTTER.bottom, gap: 3, splits: () => ticks(axis.from, axis.to, this.width / 90, 10), values: (_, at) => axisLabels(axis, at) },
         { ...line, size: GUTTER.left, gap: 4, splits: () => ticks(0, this.highest, height / 44, memory ? 2 : 10), values: (_, at) => (memory ? byteLabels(at) : at.map((ppm) => `${ppm / 1e4} %`)) },
       ],
       series: [{}, ...this.shown.map(curve(true)), ...this.shown.map(curve(false))],
@@ -120,7 +113,7 @@ class LinesPanel {
 
   // A pair of numbers for each curve and pixel.
   sampled() {
-    const columns = Math.max(50, Math.round(this.box().width));
+    const columns = Math.max(50, Math.round(this.width / PIXELS_A_COLUMN));
     const { from, to } = this.axis;
     const xs = Array.from({ length: columns }, (_, at) => from + ((at + 0.5) / columns) * (to - from));
     const pairs = this.shown.map((curve) => {
@@ -154,22 +147,20 @@ class LinesPanel {
   }
 
   range() {
-    this.later(this.redraw);
+    soon(this.redrawing);
   }
 
   redraw() {
     this.chart?.setData(this.sampled());
-    this.point(this.axis.cursorPlace);
   }
 
   box() {
     const box = this.plot.getBoundingClientRect();
-    const width = Math.max(1, box.width - GUTTER.left - GUTTER.right);
-    return { left: box.left + GUTTER.left, top: box.top, width, height: Math.max(1, box.height) };
+    return { left: box.left + GUTTER.left, top: box.top, width: this.width, height: Math.max(1, box.height) };
   }
 
   point(place) {
-    moveNeedle(this.needle, this.axis, place, this.box().width);
+    moveNeedle(this.needle, this.axis, place, this.width);
   }
 
   hover(x) {
@@ -199,10 +190,7 @@ function highest(tracks) {
 
 // The least and the greatest value in each of `columns` steps along the axis.
 function extremes({ track, name }, places, from, step, columns) {
-  const { data } = track;
-  const share = name === "external";
-  const low = (at) => (share ? data["external.min"][at] : data[name][at] - data[`${name}.below`][at]);
-  const high = (at) => (share ? data["external.max"][at] : data[name][at] + data[`${name}.above`][at]);
+  const { low, high } = track.range(name);
   const [least, greatest] = [new Array(columns).fill(null), new Array(columns).fill(null)];
   let first = Math.max(0, placeOf(places.from, from));
   for (let column = 0; column < columns; column += 1) {
@@ -210,9 +198,9 @@ function extremes({ track, name }, places, from, step, columns) {
     if (start > places.end) break;
     while (first + 1 < places.from.length && places.from[first + 1] <= start) first += 1;
     for (let at = first; at < places.from.length && (at === first || places.from[at] < start + step); at += 1) {
-      if (Number.isNaN(low(at))) continue;
-      least[column] = least[column] === null ? low(at) : Math.min(least[column], low(at));
-      greatest[column] = greatest[column] === null ? high(at) : Math.max(greatest[column], high(at));
+      if (Number.isNaN(low[at])) continue;
+      if (least[column] === null || low[at] < least[column]) least[column] = low[at];
+      if (greatest[column] === null || high[at] > greatest[column]) greatest[column] = high[at];
     }
   }
   return [least, greatest];

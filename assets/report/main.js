@@ -84,8 +84,11 @@ class Views {
     const place = this.axis.cursorPlace;
     for (const map of this.maps) map.point(place);
     for (const line of this.lines) line.point(place);
-    this.moment.request();
-    if (what !== "range") return;
+    if (what !== "range") {
+      this.moment.request();
+      return;
+    }
+    [byId("panels").dataset.from, byId("panels").dataset.to] = [this.axis.from, this.axis.to];
     for (const map of this.maps) map.request();
     for (const line of this.lines) line.range();
   }
@@ -168,6 +171,7 @@ class Failures {
 }
 
 async function start() {
+  for (const note of document.querySelectorAll(".unscripted")) note.remove();
   startTheme();
   startPictures();
   if (INDEX.tracks.length > 0) {

@@ -18,8 +18,12 @@ class MapPanel {
     this.needle = needle(this.plot);
     this.frame = document.createElement("canvas");
     this.overview = document.createElement("canvas");
+    this.drawn = null;
+    this.size = { width: 0, height: 0 };
+    this.drawing = () => this.draw();
+    this.marking = () => this.drawMarks();
     navigate(this.plot, axis, this);
-    new ResizeObserver(() => this.resize()).observe(this.plot);
+    new ResizeObserver(([{ contentRect }]) => this.resize(contentRect)).observe(this.plot);
   }
 
   // Shows a track, or nothing.
@@ -96,9 +100,19 @@ class MapPanel {
   // The drawn part, on the screen.
   box() {
     const box = this.plot.getBoundingClientRect();
+    const { left, top, width, height } = this.room;
+    return { left: box.left + left, top: box.top + top, width, height };
+  }
+
+  // How large the drawn part is.
+  get room() {
     const { left, right, top, bottom } = GUTTER;
-    const [width, height] = [box.width - left - right, box.height - top - bottom];
-    return { left: box.left + left, top: box.top + top, width: Math.max(1, width), height: Math.max(1, height) };
+    return {
+      left,
+      top,
+      width: Math.max(1, this.size.width - left - right),
+      height: Math.max(1, this.size.height - top - bottom),
+    };
   }
 
   // All addresses.
@@ -124,24 +138,19 @@ class MapPanel {
   }
 
   // What is there is stretched until it is drawn anew.
-  resize() {
+  resize({ width, height }) {
+    this.size = { width, height };
     this.fresh = false;
     this.request();
   }
 
-  // Draws before the next frame, once.
   request() {
-    if (this.requested) return;
-    this.requested = true;
-    requestAnimationFrame(() => {
-      this.requested = false;
-      this.draw();
-    });
+    soon(this.drawing);
   }
 
   // What is to be seen: the stretch of the axis, the addresses, and how many pixels.
   window() {
-    const { width, height } = this.box();
+    const { width, height } = this.room;
     const scale = Math.min(2, devicePixelRatio);
     const { from, to } = this.axis;
     return {
@@ -151,10 +160,9 @@ class MapPanel {
   }
 
   draw() {
-    if (this.figure.hidden || !this.shapes) return;
-    const context = sized(this.picture);
-    const { left, top } = GUTTER;
-    const { width, height } = this.box();
+    if (this.figure.hidden || !this.shapes || this.size.width === 0) return;
+    const context = sized(this.picture, this.size);
+    const { left, top, width, height } = this.room;
     context.save();
     context.beginPath();
     context.rect(left, top, width, height);
@@ -162,11 +170,11 @@ class MapPanel {
     context.fillStyle = themed("paper");
     context.fillRect(left, top, width, height);
     const wanted = this.window();
-    this.put(context, this.overview, this.overviewed, wanted);
+    if (!covers(this.drawn, wanted)) this.put(context, this.overview, this.overviewed, wanted);
     this.put(context, this.frame, this.drawn, wanted);
     context.restore();
-    frameAxes(context, this.axis, { left, top, width, height }, this);
-    this.drawMarks();
+    frameAxes(context, this.axis, this.room, this);
+    soon(this.marking);
     if (!this.whole) this.paint({ ...wanted, from: 0, to: this.axis.end, foot: 0, top: this.track.height });
     else if (!this.fresh || !sameWindow(this.drawn, wanted)) this.paint(wanted);
     else this.settled?.();
@@ -175,8 +183,7 @@ class MapPanel {
   // A finished picture, moved and stretched to where it belongs.
   put(context, canvas, drawn, wanted) {
     if (!drawn) return;
-    const { left, top } = GUTTER;
-    const { width, height } = this.box();
+    const { left, top, width, height } = this.room;
     const x = (place) => left + ((place - wanted.from) / (wanted.to - wanted.from)) * width;
     const y = (place) => top + ((wanted.top - place) / (wanted.top - wanted.foot)) * height;
     context.imageSmoothingEnabled = false;
@@ -214,11 +221,12 @@ class MapPanel {
 
   // Failures, phases, and the block under the pointer.
   drawMarks() {
-    const context = sized(this.marks);
-    const { left, top } = GUTTER;
-    const box = this.box();
+    if (!this.shapes) return;
+    const context = sized(this.marks, this.size);
+    const box = this.room;
+    const { left, top } = box;
     const x = (event) => left + this.share(event) * box.width;
-    phases(context, this, x, { left, top, width: box.width, height: box.height });
+    phases(context, this, x, box);
     failureMarks(context, this.track, x, left, left + box.width, top, box.height);
     if (this.hovered != null) {
       const { from, to, place, bytes } = this.track.blocks;
@@ -241,7 +249,7 @@ class MapPanel {
   }
 
   point(place) {
-    moveNeedle(this.needle, this.axis, place, this.box().width);
+    moveNeedle(this.needle, this.axis, place, this.room.width);
   }
 
   // The pointer is over a place: the cursor goes there, and a block there is told.
@@ -257,15 +265,20 @@ class MapPanel {
     const place = this.top - y * (this.top - this.foot);
     const bytes = (2 / box.height) * (this.top - this.foot);
     this.hovered = track.blockAt(found, place, slack, bytes);
-    this.drawMarks();
+    soon(this.marking);
     return tellBlock(track, this.hovered, place, event);
   }
 
   leave() {
     this.hovered = null;
     hideTip();
-    if (this.shapes) this.drawMarks();
+    soon(this.marking);
   }
+}
+
+// Whether a picture leaves nothing of a window open.
+function covers(drawn, wanted) {
+  return drawn !== null && drawn.from <= wanted.from && drawn.to >= wanted.to && drawn.foot <= wanted.foot && drawn.top >= wanted.top;
 }
 
 function sameWindow(one, other) {

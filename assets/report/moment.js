@@ -9,16 +9,11 @@ class Moment {
   constructor(host, axis) {
     this.host = host;
     this.axis = axis;
+    this.telling = () => this.tell();
   }
 
-  // Tells the moment before the next frame, once.
   request() {
-    if (this.requested) return;
-    this.requested = true;
-    requestAnimationFrame(() => {
-      this.requested = false;
-      this.tell();
-    });
+    soon(this.telling);
   }
 
   tell() {

@@ -33,45 +33,42 @@ class Raster {
   }
 
   // Adds a rectangle, in pixels from the upper left, as ground.
-  addGround(left, top, right, bottom) {
-    this.each(left, top, right, bottom, (at, share) => {
-      this.ground[at] += share;
-    });
+  addGround({ left, top, right, bottom }) {
+    this.each(left, top, right, bottom, 1, this.ground);
   }
 
   // Adds a rectangle in use, of a colour; `weight` of it is.
-  addBlock(left, top, right, bottom, [red, green, blue], weight) {
+  addBlock({ left, top, right, bottom }, colour, weight) {
     let [upper, lower] = [top, bottom];
     if (lower - upper < LEAST_HIGH) {
       upper = (top + bottom - LEAST_HIGH) / 2;
       lower = upper + LEAST_HIGH;
     }
-    this.each(left, upper, right, lower, (at, share) => {
-      const part = share * weight;
-      this.cover[at] += part;
-      this.red[at] += part * red;
-      this.green[at] += part * green;
-      this.blue[at] += part * blue;
-    });
+    this.each(left, upper, right, lower, weight, this.cover, colour);
     if (right - left >= EDGED && lower - upper >= EDGED) this.edge(left, upper, right, lower);
   }
 
-  // The pixels that a rectangle touches, with the share of each that it covers.
-  each(left, top, right, bottom, add) {
-    const [x0, x1] = [Math.max(0, left), Math.min(this.width, right)];
-    const [y0, y1] = [Math.max(0, top), Math.min(this.height, bottom)];
+  // Adds to a plane, for each pixel that a rectangle touches, the share of it that is covered;
+  // and to the planes of colours, where there is one.
+  each(left, top, right, bottom, weight, plane, colour) {
+    const x0 = Math.max(0, left);
+    const x1 = Math.min(this.width, right);
+    const y0 = Math.max(0, top);
+    const y1 = Math.min(this.height, bottom);
     if (x0 >= x1 || y0 >= y1) return;
-    const [first, last] = [Math.floor(x0), Math.ceil(x1) - 1];
+    const first = Math.floor(x0);
+    const last = Math.ceil(x1) - 1;
     const lowest = Math.ceil(y1) - 1;
     for (let y = Math.floor(y0); y <= lowest; y += 1) {
-      const high = Math.min(y + 1, y1) - Math.max(y, y0);
+      const high = weight * (Math.min(y + 1, y1) - Math.max(y, y0));
       const row = y * this.width;
-      if (first === last) {
-        add(row + first, high * (x1 - x0));
-      } else {
-        add(row + first, high * (first + 1 - x0));
-        for (let x = first + 1; x < last; x += 1) add(row + x, high);
-        add(row + last, high * (x1 - last));
+      for (let x = first; x <= last; x += 1) {
+        const share = high * (Math.min(x + 1, x1) - Math.max(x, x0));
+        plane[row + x] += share;
+        if (!colour) continue;
+        this.red[row + x] += share * colour[0];
+        this.green[row + x] += share * colour[1];
+        this.blue[row + x] += share * colour[2];
       }
     }
     this.touched += (lowest + 1 - Math.floor(y0)) * (last + 1 - first);
@@ -114,14 +111,14 @@ async function pictured(raster, shapes, window, look, stale) {
   const turn = new Turn();
   raster.clear();
   for (const [list, add] of [
-    [shapes.mapped, (at, spot) => raster.addGround(...spot)],
-    [shapes.cells, (at, spot) => raster.addBlock(...spot, look.colours[0], shapes.cells.share[at])],
-    [shapes.blocks, (at, spot) => raster.addBlock(...spot, look.colours[shapes.kinds[at]], 1)],
+    [shapes.mapped, (_, spot) => raster.addGround(spot)],
+    [shapes.cells, (at, spot) => raster.addBlock(spot, look.colours[0], shapes.cells.share[at])],
+    [shapes.blocks, (at, spot) => raster.addBlock(spot, look.colours[shapes.kinds[at]], 1)],
   ]) {
-    const spotOf = placing(list, window);
+    const spot = { left: 0, top: 0, right: 0, bottom: 0 };
+    const lies = placing(list, window, spot);
     for (let at = 0; at < list.count; at += 1) {
-      const spot = spotOf(at);
-      if (spot) add(at, spot);
+      if (lies(at)) add(at, spot);
       if (at % BLOCKS_A_LOOK !== 0 && raster.touched < PIXELS_A_LOOK) continue;
       raster.touched = 0;
       if (turn.over) await turn.rest();
@@ -136,18 +133,18 @@ async function pictured(raster, shapes, window, look, stale) {
   return raster.image;
 }
 
-// Where rectangles of a list lie in a window, in pixels; null for those outside.
-function placing({ x0, x1, foot, bytes }, window) {
+// Puts into `spot` where rectangles of a list lie in a window, in pixels; answers whether they
+// do. One spot for all: there are many rectangles.
+function placing({ x0, x1, foot, bytes }, window, spot) {
   const across = window.width / (window.to - window.from);
   const upright = window.height / (window.top - window.foot);
   return (at) => {
-    if (x0[at] >= window.to || x1[at] <= window.from) return null;
-    if (foot[at] >= window.top || foot[at] + bytes[at] <= window.foot) return null;
-    return [
-      (x0[at] - window.from) * across,
-      (window.top - foot[at] - bytes[at]) * upright,
-      (x1[at] - window.from) * across,
-      (window.top - foot[at]) * upright,
-    ];
+    if (x0[at] >= window.to || x1[at] <= window.from) return false;
+    if (foot[at] >= window.top || foot[at] + bytes[at] <= window.foot) return false;
+    spot.left = (x0[at] - window.from) * across;
+    spot.top = (window.top - foot[at] - bytes[at]) * upright;
+    spot.right = (x1[at] - window.from) * across;
+    spot.bottom = (window.top - foot[at]) * upright;
+    return true;
   };
 }

@@ -121,6 +121,17 @@ class Track {
     return into < this.data["band.bytes"][at] ? this.data["band.address"][at] + into : null;
   }
 
+  // The least and the greatest value of a series in each bucket.
+  range(name) {
+    const { data } = this;
+    this.ranges ??= { external: { low: data["external.min"], high: data["external.max"] } };
+    this.ranges[name] ??= {
+      low: data[name].map((last, at) => last - data[`${name}.below`][at]),
+      high: data[name].map((last, at) => last + data[`${name}.above`][at]),
+    };
+    return this.ranges[name];
+  }
+
   // The bucket of the timeline that an event falls into.
   bucketAt(event) {
     return Math.max(0, placeOf(this.data["time.first"], event));

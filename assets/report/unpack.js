@@ -72,21 +72,33 @@ async function columnsOf(id, told) {
 
 function unpacked({ count, scale, width, delta, optional }, bytes, from) {
   const values = new Float64Array(count);
-  for (let plane = 0, weight = 1; plane < width; plane += 1, weight *= 256) {
-    const start = from + plane * count;
-    for (let at = 0; at < count; at += 1) values[at] += bytes[start + at] * weight;
-  }
-  if (delta) {
-    let before = 0;
-    for (let at = 0; at < count; at += 1) {
-      const folded = values[at];
-      before += folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2;
-      values[at] = before;
-    }
-  }
+  const folded = width <= 4 ? narrow(count, width, bytes, from) : wide(count, width, bytes, from);
+  let before = 0;
   for (let at = 0; at < count; at += 1) {
-    const value = values[at] * scale;
-    values[at] = !optional ? value : value === 0 ? NaN : value - 1;
+    const value = folded[at];
+    if (!delta) before = value;
+    else before += value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    values[at] = before * scale;
+    if (optional) values[at] = before === 0 ? NaN : values[at] - 1;
+  }
+  return values;
+}
+
+// Numbers of up to four planes; by far the most are.
+function narrow(count, width, bytes, from) {
+  const values = new Uint32Array(count);
+  for (let plane = 0; plane < width; plane += 1) {
+    const start = from + plane * count;
+    for (let at = 0; at < count; at += 1) values[at] |= bytes[start + at] << (8 * plane);
+  }
+  return values;
+}
+
+function wide(count, width, bytes, from) {
+  const values = new Float64Array(count);
+  for (let plane = 0; plane < width; plane += 1) {
+    const start = from + plane * count;
+    for (let at = 0; at < count; at += 1) values[at] += bytes[start + at] * 256 ** plane;
   }
   return values;
 }

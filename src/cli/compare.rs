@@ -232,7 +232,11 @@ fn drawn(ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
 /// What each of PyTorch's settings would have reserved, under several address orders; the
 /// setting that the recording tells comes first. One that breaks a rule or cannot start is
 /// told by its row in the table.
-pub(super) fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<Prediction> {
+pub(super) fn predict_all(
+    scene: &Scene,
+    registry: &Registry,
+    policies: &[Chosen],
+) -> Vec<Prediction> {
     let setup = Setup {
         device: scene.device.clone(),
         capacity_bytes: scene.capacity.bytes,

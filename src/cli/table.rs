@@ -106,7 +106,9 @@ impl Table {
 
     /// The titles, and whether their cells are words.
     pub fn titles(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        self.columns.iter().map(|column| (column.title, column.left))
+        self.columns
+            .iter()
+            .map(|column| (column.title, column.left))
     }
 
     /// The rows.

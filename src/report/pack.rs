@@ -119,7 +119,11 @@ fn base64(bytes: &[u8]) -> String {
         let word = byte(0) << 16 | byte(1) << 8 | byte(2);
         for at in 0..4 {
             let letter = LETTERS[(word >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= three.len() { letter as char } else { '=' });
+            text.push(if at <= three.len() {
+                letter as char
+            } else {
+                '='
+            });
         }
     }
     text

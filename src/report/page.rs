@@ -104,11 +104,7 @@ fn shown(is: bool) -> &'static str {
 }
 
 /// Writes a frame with its places filled.
-fn filled(
-    frame: &str,
-    fill: impl Fn(&str) -> String,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn filled(frame: &str, fill: impl Fn(&str) -> String, out: &mut dyn Write) -> io::Result<()> {
     let mut rest = frame;
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, after) = after.split_once("}}").expect("a place ends");
@@ -159,7 +155,10 @@ fn packed(report: &Report) -> (Index, String) {
         index.tracks.push(told);
     }
     for (at, picture) in report.pictures.iter().enumerate() {
-        add(format!("picture-{at}"), &super::pack::deflated(&picture.svg));
+        add(
+            format!("picture-{at}"),
+            &super::pack::deflated(&picture.svg),
+        );
         index.pictures.push(Shown {
             workload: picture.workload.clone(),
             title: picture.title.clone(),

@@ -111,10 +111,17 @@ fn blocks<'a>(
 ) -> Vec<Vec<&'a str>> {
     pack.delta("request.ordinal", shown.iter().copied());
     pack.delta("request.from", kept.iter().map(|it| it.from_event));
-    pack.plain("request.life", kept.iter().map(|it| it.to_event - it.from_event));
+    pack.plain(
+        "request.life",
+        kept.iter().map(|it| it.to_event - it.from_event),
+    );
     pack.plain("request.bytes", kept.iter().map(|it| it.bytes));
     pack.plain("request.stream", kept.iter().map(|it| u64::from(it.stream)));
-    let tags: BTreeSet<u32> = kept.iter().map(|it| it.tag).filter(|tag| *tag > 0).collect();
+    let tags: BTreeSet<u32> = kept
+        .iter()
+        .map(|it| it.tag)
+        .filter(|tag| *tag > 0)
+        .collect();
     let tags: Vec<u32> = tags.into_iter().collect();
     // 0 is none, so that the first stack is 1.
     let number = |tag: u32| tags.binary_search(&tag).map_or(0, |at| at as u64 + 1);

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
+use super::Track;
 use super::layout::{Band, bands, place};
 use super::pack::{Column, Pack};
 use super::run::Packed;
-use super::Track;
 use crate::observe::map::Rectangle;
 use crate::observe::map::raster::Column as RasterColumn;
 use crate::observe::timeline::{Bucket, Range};
@@ -78,11 +78,36 @@ fn timeline(buckets: &[Bucket], pack: &mut Pack) {
     pack.delta("time.first", buckets.iter().map(|it| it.first_event));
     pack.delta("time.last", buckets.iter().map(|it| it.last_event));
     pack.delta("time.failed", buckets.iter().map(|it| it.failed));
-    series(["requested", "requested.below", "requested.above"], buckets, |it| it.requested_bytes, pack);
-    series(["occupied", "occupied.below", "occupied.above"], buckets, |it| it.occupied_bytes, pack);
-    series(["reserved", "reserved.below", "reserved.above"], buckets, |it| it.reserved_bytes, pack);
-    series(["free", "free.below", "free.above"], buckets, |it| it.free_bytes, pack);
-    series(["largest", "largest.below", "largest.above"], buckets, |it| it.largest_free_bytes, pack);
+    series(
+        ["requested", "requested.below", "requested.above"],
+        buckets,
+        |it| it.requested_bytes,
+        pack,
+    );
+    series(
+        ["occupied", "occupied.below", "occupied.above"],
+        buckets,
+        |it| it.occupied_bytes,
+        pack,
+    );
+    series(
+        ["reserved", "reserved.below", "reserved.above"],
+        buckets,
+        |it| it.reserved_bytes,
+        pack,
+    );
+    series(
+        ["free", "free.below", "free.above"],
+        buckets,
+        |it| it.free_bytes,
+        pack,
+    );
+    series(
+        ["largest", "largest.below", "largest.above"],
+        buckets,
+        |it| it.largest_free_bytes,
+        pack,
+    );
     let share = |part: fn(Range) -> u64| {
         let value = move |it: &Bucket| it.external_fragmentation_ppm.map(part);
         buckets.iter().map(value)
@@ -144,8 +169,14 @@ fn blocks(blocks: &[Rectangle], bands: &[Band], run: &Packed, pack: &mut Pack) {
     };
     let rows = || blocks.iter();
     pack.delta("block.request", rows().map(number));
-    pack.plain("block.later", rows().map(|it| it.from.event - request(it).from_event));
-    pack.plain("block.earlier", rows().map(|it| request(it).to_event - it.to.event));
+    pack.plain(
+        "block.later",
+        rows().map(|it| it.from.event - request(it).from_event),
+    );
+    pack.plain(
+        "block.earlier",
+        rows().map(|it| request(it).to_event - it.to.event),
+    );
     pack.delta("block.place", rows().map(|it| place(bands, it.address)));
     pack.plain("block.waste", rows().map(|it| it.bytes - request(it).bytes));
 }
@@ -164,7 +195,10 @@ fn ground(map: &AddressMap, bands: &[Band], pack: &mut Pack) {
         next.map_or(map.end, |it| it.from).event
     };
     pack.delta("cell.from", cells().map(|it| start(it.column)));
-    pack.plain("cell.events", cells().map(|it| next(it.column) - start(it.column)));
+    pack.plain(
+        "cell.events",
+        cells().map(|it| next(it.column) - start(it.column)),
+    );
     pack.delta("cell.place", cells().map(|it| place(bands, it.address)));
     pack.plain("cell.bytes", cells().map(|it| it.bytes));
     pack.plain("cell.share", cells().map(|it| it.occupancy_ppm));

@@ -130,7 +130,11 @@ fn part(part: &Part, level: u8, out: &mut String) {
 fn table(table: &Table, out: &mut String) {
     let caption = escaped(&table.caption);
     // A table that is wider than the screen is moved under its frame, which the keyboard reaches.
-    let label = if caption.is_empty() { "table" } else { &caption };
+    let label = if caption.is_empty() {
+        "table"
+    } else {
+        &caption
+    };
     let _ = writeln!(
         out,
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table>"
@@ -156,7 +160,11 @@ fn table(table: &Table, out: &mut String) {
 }
 
 fn cell(names_the_row: bool, text: &str, tone: Tone, align: Align, out: &mut String) {
-    let tag = if names_the_row { "th scope=\"row\"" } else { "td" };
+    let tag = if names_the_row {
+        "th scope=\"row\""
+    } else {
+        "td"
+    };
     let class = match tone {
         Tone::Plain => "",
         Tone::Good => " data-tone=\"good\"",
@@ -164,7 +172,12 @@ fn cell(names_the_row: bool, text: &str, tone: Tone, align: Align, out: &mut Str
         Tone::Faint => " data-tone=\"faint\"",
     };
     let end = if names_the_row { "th" } else { "td" };
-    let _ = write!(out, "<{tag}{}{class}>{}</{end}>", side(align), escaped(text));
+    let _ = write!(
+        out,
+        "<{tag}{}{class}>{}</{end}>",
+        side(align),
+        escaped(text)
+    );
 }
 
 fn side(align: Align) -> &'static str {

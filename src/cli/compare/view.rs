@@ -93,7 +93,12 @@ pub(in crate::cli) fn packing(scene: &Scene) -> String {
 /// The same of a row, which knows it too.
 pub(in crate::cli) fn packing_of_row(row: &Row) -> Option<String> {
     let (bound, by) = (row.lower_bound_bytes, &row.packed_by);
-    Some(packing_words(bound, row.packed_bytes?, row.packed_proven?, by))
+    Some(packing_words(
+        bound,
+        row.packed_bytes?,
+        row.packed_proven?,
+        by,
+    ))
 }
 
 fn packing_words(bound_bytes: u64, height_bytes: u64, proven: bool, by: &str) -> String {

@@ -30,7 +30,10 @@ pub fn add(
     let scenes = ranks::scenes(traces, &args.card.card, args.card.wanted()?)?;
     let mut rows = Vec::new();
     for (scene, rank) in scenes.iter().zip(&numbers) {
-        for (ended, chosen) in cells(args, scene, registry, &policies)?.iter().zip(&policies) {
+        for (ended, chosen) in cells(args, scene, registry, &policies)?
+            .iter()
+            .zip(&policies)
+        {
             if let Ended::Broke(what) = ended {
                 let label = &chosen.label;
                 let told = format!("policy '{label}' broke a rule on rank {rank}: {what}");
@@ -41,7 +44,10 @@ pub fn add(
         }
     }
     let all = over_ranks(&rows);
-    gathered.page.summary.push(said(folder, &scenes, &numbers, &all));
+    gathered
+        .page
+        .summary
+        .push(said(folder, &scenes, &numbers, &all));
     let wanted = shown(args, &scenes, &numbers, &policies, &all);
     views(args, &wanted, registry, gathered)
 }
@@ -57,7 +63,11 @@ fn said(folder: &Path, scenes: &[Scene], numbers: &[u64], all: &[OverRanks]) -> 
     parts.extend(fold("The ranks", each.collect()));
     let name = folder.file_name().unwrap_or(folder.as_os_str());
     Section {
-        title: format!("{}: {}", name.to_string_lossy(), counted(scenes.len(), "rank")),
+        title: format!(
+            "{}: {}",
+            name.to_string_lossy(),
+            counted(scenes.len(), "rank")
+        ),
         parts,
     }
 }
@@ -76,13 +86,23 @@ fn shown<'a>(
         return Vec::new();
     };
     let first = all.iter().find_map(|one| one.first_failure.as_ref());
-    let worst = best.spread("footprint_bytes").map(|spread| spread.worst_rank);
+    let worst = best
+        .spread("footprint_bytes")
+        .map(|spread| spread.worst_rank);
     let worst = first.map(|failure| failure.rank).or(worst);
-    let scene = |rank: u64| numbers.iter().position(|it| *it == rank).map(|at| &scenes[at]);
+    let scene = |rank: u64| {
+        numbers
+            .iter()
+            .position(|it| *it == rank)
+            .map(|at| &scenes[at])
+    };
     let mut wanted = Vec::new();
     let views = usize::from(args.views);
     if let Some(scene) = worst.and_then(scene) {
-        let under = all.iter().filter_map(find).take(views.saturating_sub(1).max(1));
+        let under = all
+            .iter()
+            .filter_map(find)
+            .take(views.saturating_sub(1).max(1));
         wanted.extend(under.map(|chosen| (scene, chosen.clone())));
     }
     let other = numbers.iter().find(|rank| Some(**rank) != worst);

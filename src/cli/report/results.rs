@@ -78,7 +78,7 @@ fn of_experiment(
     )));
     gathered.page.summary.push(Section { title, parts });
     for picture in plot::pictures(folder, rows, &told.metrics, baseline)? {
-        hang(picture.workload, &picture.stem, &picture.chart, gathered)?;
+        hang(picture.workload, &picture.chart, gathered)?;
     }
     Ok(())
 }
@@ -118,8 +118,8 @@ fn of_comparison(
         parts,
     });
     tracks(folder, rows, first, gathered)?;
-    for (stem, chart) in charts::of_rows(&told.caption(first), rows) {
-        hang(first.trace.clone(), stem, &chart, gathered)?;
+    for (_, chart) in charts::of_rows(&told.caption(first), rows) {
+        hang(first.trace.clone(), &chart, gathered)?;
     }
     Ok(())
 }
@@ -136,14 +136,21 @@ fn tracks(
         return Ok(());
     }
     let failures = failures(folder)?;
-    let timed = timelines.iter().any(|(_, _, buckets)| charts::timed(buckets));
+    let timed = timelines
+        .iter()
+        .any(|(_, _, buckets)| charts::timed(buckets));
     gathered.page.runs.push(Run {
         name: first.trace.clone(),
         trace: None,
         timed,
     });
     for (row, _, timeline) in timelines {
-        gathered.page.tracks.push(track(row, timeline, &failures, gathered.page.runs.len() - 1));
+        gathered.page.tracks.push(track(
+            row,
+            timeline,
+            &failures,
+            gathered.page.runs.len() - 1,
+        ));
     }
     Ok(())
 }
@@ -185,15 +192,10 @@ fn failures(folder: &Path) -> Result<Vec<(String, Failure)>, CliError> {
 }
 
 /// Draws a picture into the page.
-fn hang(
-    workload: String,
-    stem: &str,
-    chart: &Chart,
-    gathered: &mut Gathered,
-) -> Result<(), CliError> {
+fn hang(workload: String, chart: &Chart, gathered: &mut Gathered) -> Result<(), CliError> {
     gathered.page.pictures.push(Picture {
         workload,
-        title: stem.replace(['-', '_'], " "),
+        title: chart.title().to_owned(),
         svg: render(chart, Format::Svg)?,
     });
     Ok(())

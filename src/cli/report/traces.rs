@@ -44,7 +44,9 @@ pub fn add(
         gathered.page.summary.push(said);
         let why = why(args, scene, registry, &ranked)?;
         gathered.page.summary.extend(why);
-        gathered.broken.extend(ranked.iter().filter_map(view::broke));
+        gathered
+            .broken
+            .extend(ranked.iter().filter_map(view::broke));
         let shown = shown(scene, &ranked, each);
         wanted.extend(shown.into_iter().map(|chosen| (scene, chosen.clone())));
     }
@@ -92,7 +94,10 @@ fn said(
     let made = args.jobs.within(|| made)?;
     let mut more = view::predictions(&made);
     more.extend(view::idle_settings(scene, policies));
-    parts.extend(fold("How sure the answers for PyTorch's settings are", more));
+    parts.extend(fold(
+        "How sure the answers for PyTorch's settings are",
+        more,
+    ));
     Ok(Section {
         title: scene.trace.name.clone(),
         parts,

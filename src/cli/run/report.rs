@@ -134,7 +134,11 @@ fn of_manifest(rows: &[CellRow], manifest: &Manifest) -> Result<Vec<Vec<Line>>, 
             CliError::usage(error.to_string(), "the manifest is of another version")
         })
     };
-    let metrics: Vec<&Metric> = manifest.metrics.iter().map(find).collect::<Result<_, _>>()?;
+    let metrics: Vec<&Metric> = manifest
+        .metrics
+        .iter()
+        .map(find)
+        .collect::<Result<_, _>>()?;
     Ok(report(rows, &metrics, manifest.baseline.as_deref()))
 }
 
