@@ -23,6 +23,7 @@ mod plot;
 mod policy;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod serve;
 mod shell;
@@ -67,6 +68,7 @@ enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
     Explain(explain::Explain),
+    Report(report::Report),
     Fidelity(fidelity::Fidelity),
     Plot(plot::Plot),
     Run(run::Run),
@@ -114,6 +116,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
         Command::Explain(explain) => explain.run(registry, output),
+        Command::Report(report) => report.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Plot(plot) => plot.run(output),
         Command::Run(run) => run.run(registry, output),

@@ -40,7 +40,7 @@ use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Su
 use crate::policy::planned::{Foresight, Plan};
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::{Observer, Replay};
-use crate::space::{AddressOrder, Device, OutOfMemory, SpaceConfig};
+use crate::space::{AddressOrder, Device, OutOfMemory, Space, SpaceConfig};
 use crate::trace::snapshot::Snapshot;
 use crate::trace::{Event, Trace};
 use crate::whatif::feed;
@@ -368,17 +368,34 @@ pub fn record(
     registry: &Registry,
     chosen: &Chosen,
 ) -> Result<Snapshot, RecordError> {
+    let begin = |space: &Space| Recorder::new(&scene.trace, space);
+    stepwise(scene, registry, chosen, &|_| (), begin, Recorder::finish)
+}
+
+/// Runs one policy over a trace whose Space records its steps. `begin` makes the observer
+/// from the Space before the first event, `end` the answer from both after the last.
+///
+/// # Errors
+/// As [`record`].
+pub fn stepwise<O: Observer, T>(
+    scene: &Scene,
+    registry: &Registry,
+    chosen: &Chosen,
+    progress: &(dyn Fn(u64) + Sync),
+    begin: impl FnOnce(&Space) -> O,
+    end: impl FnOnce(O, &Space) -> T,
+) -> Result<T, RecordError> {
     let policy = registry.build_for(chosen, scene)?;
-    let recorded = caught(|| {
+    let ended = caught(|| {
         let mut replay = Replay::new(policy, scene.config(true))?;
         replay.name_streams(&scene.trace.streams);
-        let mut recorder = Recorder::new(&scene.trace, replay.space());
-        feed(&scene.trace, &mut replay, &mut recorder, &|_| ());
-        Ok(recorder.finish(replay.space()))
+        let mut observer = begin(replay.space());
+        feed(&scene.trace, &mut replay, &mut observer, progress);
+        Ok(end(observer, replay.space()))
     });
     let policy = chosen.label.clone();
-    match recorded {
-        Ok(Ok(snapshot)) => Ok(snapshot),
+    match ended {
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(OutOfMemory { wanted_bytes, .. })) => Err(RecordError::NotStarted {
             policy,
             wanted_bytes,

@@ -6,6 +6,8 @@
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
 //! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings,
 //! [`explain`], why a request failed, and [`cuda`], where a real card carries out the steps.
+//! rows -> [`plot`] and [`report`]; beside them [`fidelity`] and [`whatif`], models against recordings, and
+//! [`cuda`], where a real card carries out the steps.
 
 pub mod bound;
 pub mod cli;
@@ -20,6 +22,7 @@ pub mod plot;
 pub mod policy;
 pub mod presets;
 pub mod replay;
+pub mod report;
 pub mod shrink;
 pub mod space;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! Observers: what is measured while a replay runs. Each is one file.
 
 pub mod failures;
+pub mod free_lists;
 pub mod hazards;
 pub mod histogram;
 pub mod johnstone;
@@ -16,6 +17,7 @@ pub mod timeline;
 pub mod warnings;
 
 pub use failures::{Failure, Failures, Verdict};
+pub use free_lists::{FreeList, FreeLists};
 pub use hazards::{Hazard, Hazards};
 pub use histogram::{Histogram, RequestSizes};
 pub use map::{AddressMap, MapObserver};

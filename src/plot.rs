@@ -55,6 +55,20 @@ pub enum Chart {
 }
 
 impl Chart {
+    /// What it shows, as its heading says.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Chart::Lines(chart) => &chart.title,
+            Chart::Bars(chart) => &chart.title,
+            Chart::Map(chart) => &chart.title,
+            Chart::Histogram(chart) => &chart.title,
+            Chart::Spread(chart) => &chart.title,
+            Chart::Heat(chart) => &chart.title,
+            Chart::Pareto(chart) => &chart.title,
+        }
+    }
+
     /// Lays the chart out.
     fn scene(&self) -> scene::Scene {
         match self {
@@ -86,6 +100,41 @@ impl Format {
             Format::Png => "png",
         }
     }
+}
+
+/// How a name looks in every chart, for a page that draws its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// The colour, as `#0072b2`.
+    pub colour: String,
+    /// Lengths drawn and left out, by turns, in units of a sheet; none where the stroke has no gaps.
+    pub dashes: Vec<f64>,
+}
+
+/// The looks of the names of one chart, in their order.
+pub fn looks(names: &[&str]) -> Vec<Look> {
+    let told = |look: palette::Look| Look {
+        colour: hex(look.color),
+        dashes: match look.dash {
+            palette::Dash::Solid => Vec::new(),
+            dash => dash.pattern().to_vec(),
+        },
+    };
+    palette::assign(names).into_iter().map(told).collect()
+}
+
+/// The colours of classes with an order, dark to light.
+pub fn ramp() -> Vec<String> {
+    palette::RAMP.into_iter().map(hex).collect()
+}
+
+/// The colours of classes without an order.
+pub fn colours() -> Vec<String> {
+    palette::COLORS.into_iter().map(hex).collect()
+}
+
+fn hex((red, green, blue): scene::Color) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
 /// Why a chart was not drawn.

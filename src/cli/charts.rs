@@ -48,7 +48,7 @@ impl<'a> Caption<'a> {
 pub type Timed<'a> = (&'a str, &'a [Bucket]);
 
 /// Whether a timeline has times of its own: without any, an event counts 1 us.
-fn timed(buckets: &[Bucket]) -> bool {
+pub fn timed(buckets: &[Bucket]) -> bool {
     let counted = |bucket: &Bucket| {
         let (first, last) = (bucket.first_event, bucket.last_event);
         (bucket.first_ns, bucket.last_ns) == (first * 1000, last * 1000)

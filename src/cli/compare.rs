@@ -1,9 +1,9 @@
 //! `vramlab compare`: one trace, many policies, one table and its pictures.
 
 mod gate;
-mod ranks;
+pub(super) mod ranks;
 mod results;
-mod view;
+pub(super) mod view;
 
 use std::path::{Path, PathBuf};
 
@@ -244,7 +244,11 @@ fn closing(folder: &Folder) -> String {
 /// What each of PyTorch's settings would have reserved, under several address orders; the
 /// setting that the recording tells comes first. One that breaks a rule or cannot start is
 /// told by its row in the table.
-fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<Prediction> {
+pub(super) fn predict_all(
+    scene: &Scene,
+    registry: &Registry,
+    policies: &[Chosen],
+) -> Vec<Prediction> {
     let setup = Setup {
         device: scene.device.clone(),
         capacity_bytes: scene.capacity.bytes,
@@ -261,8 +265,8 @@ fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<P
 
 /// A policy with what became of it.
 pub(super) struct Ranked<'a> {
-    chosen: &'a Chosen,
-    ended: &'a Ended,
+    pub chosen: &'a Chosen,
+    pub ended: &'a Ended,
 }
 
 impl Ranked<'_> {
@@ -276,7 +280,7 @@ impl Ranked<'_> {
 
 /// Best first: by failures, then footprint, then name; what did not start comes after,
 /// what broke a rule last.
-fn rank<'a>(policies: &'a [Chosen], cells: &'a [Ended]) -> Vec<Ranked<'a>> {
+pub(super) fn rank<'a>(policies: &'a [Chosen], cells: &'a [Ended]) -> Vec<Ranked<'a>> {
     let cells = policies.iter().zip(cells);
     let mut ranked: Vec<Ranked<'a>> = cells
         .map(|(chosen, ended)| Ranked { chosen, ended })

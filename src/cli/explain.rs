@@ -1,7 +1,7 @@
 //! `vramlab explain`: why a request was not served, and what would have served it.
 
 mod findings;
-mod view;
+pub(super) mod view;
 
 use std::path::PathBuf;
 

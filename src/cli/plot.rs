@@ -40,16 +40,29 @@ pub struct Plot {
 
 /// What a manifest tells that rows do not.
 #[derive(Debug, Default, Deserialize)]
-struct Told {
+pub(super) struct Told {
     card: Option<ToldCard>,
-    baseline: Option<String>,
+    pub experiment: Option<String>,
+    pub about: Option<String>,
+    pub baseline: Option<String>,
     #[serde(default)]
-    metrics: Vec<String>,
+    pub metrics: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct ToldCard {
     name: String,
+}
+
+impl Told {
+    /// What the charts of a comparison say below their titles.
+    pub fn caption<'a>(&'a self, first: &'a Row) -> Caption<'a> {
+        Caption {
+            trace: &first.trace,
+            capacity_bytes: first.capacity_bytes,
+            card: self.card.as_ref().map_or("unknown", |card| &card.name),
+        }
+    }
 }
 
 impl Plot {
@@ -100,19 +113,28 @@ pub fn experiment(
     names: &[String],
     baseline: Option<&str>,
 ) -> Result<(), CliError> {
+    draw(folder, &pictures(from, rows, names, baseline)?)
+}
+
+/// The pictures of an experiment, not yet drawn.
+pub(super) fn pictures(
+    from: &Path,
+    rows: &[CellRow],
+    names: &[String],
+    baseline: Option<&str>,
+) -> Result<Vec<Picture>, CliError> {
     let bands = if from.join("bands.csv").exists() {
         let (file, input) = open(&from.join("bands.csv"))?;
         experiment::read_csv(&file, input)?
     } else {
         Vec::new()
     };
-    let data = Data {
+    Ok(experiment::charts(&Data {
         cells: rows.iter().map(cell).collect(),
         bands: &bands,
         metrics: metrics(names),
         baseline,
-    };
-    draw(folder, &data)
+    }))
 }
 
 fn cell(row: &CellRow) -> Cell<'_> {
@@ -123,10 +145,9 @@ fn cell(row: &CellRow) -> Cell<'_> {
 }
 
 /// Draws all pictures; those of several workloads in a folder each.
-fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
-    let pictures = experiment::charts(data);
+fn draw(folder: &Folder, pictures: &[Picture]) -> Result<(), CliError> {
     let mut workloads: Vec<&str> = Vec::new();
-    for Picture { workload, .. } in &pictures {
+    for Picture { workload, .. } in pictures {
         if !workload.is_empty() && !workloads.contains(&workload.as_str()) {
             workloads.push(workload);
         }
@@ -143,7 +164,7 @@ fn draw(folder: &Folder, data: &Data<'_>) -> Result<(), CliError> {
 }
 
 /// The metrics of the names that are known, or those that are drawn where none is named.
-fn metrics(names: &[String]) -> Vec<&'static Metric> {
+pub(super) fn metrics(names: &[String]) -> Vec<&'static Metric> {
     let find = |name: &str| Metric::find(name).ok();
     if names.is_empty() {
         return METRICS.into_iter().filter_map(find).collect();
@@ -161,26 +182,13 @@ fn of_comparison(
     let Some(first) = rows.first() else {
         return Ok(());
     };
-    let caption = Caption {
-        trace: &first.trace,
-        capacity_bytes: first.capacity_bytes,
-        card: told.card.as_ref().map_or("unknown", |card| &card.name),
-    };
+    let caption = told.caption(first);
     for (name, chart) in charts::of_rows(&caption, &rows) {
         folder.chart(name, &chart)?;
     }
-    // A policy that could not start has a row and no timeline.
     let mut names: Vec<&str> = Vec::new();
     let mut timelines: Vec<Vec<Bucket>> = Vec::new();
-    for row in &rows {
-        let with = names.iter().copied().chain([row.policy.as_str()]);
-        let name = file_names(with).pop().unwrap_or_default();
-        let path = from.join(&name).join("timeline.csv");
-        if !path.exists() {
-            continue;
-        }
-        let (file, input) = open(&path)?;
-        let buckets = timeline::read_csv(&file, input)?;
+    for (row, name, buckets) in self::timelines(from, &rows)? {
         let chart = charts::memory(&caption, (&row.policy, &buckets));
         folder.chart(&format!("{name}/memory"), &chart)?;
         names.push(&row.policy);
@@ -191,15 +199,35 @@ fn of_comparison(
     folder.chart("fragmentation", &charts::fragmentation(&caption, &timed))
 }
 
+/// The timelines that lie beside the rows of a comparison: the row, its folder, its buckets.
+/// A policy that could not start has a row and no timeline.
+pub(super) fn timelines<'a>(
+    from: &Path,
+    rows: &'a [Row],
+) -> Result<Vec<(&'a Row, String, Vec<Bucket>)>, CliError> {
+    let mut found: Vec<(&Row, String, Vec<Bucket>)> = Vec::new();
+    for row in rows {
+        let before = found.iter().map(|(row, ..)| row.policy.as_str());
+        let name = file_names(before.chain([row.policy.as_str()])).pop();
+        let name = name.unwrap_or_default();
+        let path = from.join(&name).join("timeline.csv");
+        if path.exists() {
+            let (file, input) = open(&path)?;
+            found.push((row, name, timeline::read_csv(&file, input)?));
+        }
+    }
+    Ok(found)
+}
+
 /// Opens a file, with its name for errors.
-fn open(path: &Path) -> Result<(String, File), CliError> {
+pub(super) fn open(path: &Path) -> Result<(String, File), CliError> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| TraceError::io(&*name, error))?;
     Ok((name, file))
 }
 
 /// What the manifest says, where there is one.
-fn told(folder: &Path) -> Result<Told, CliError> {
+pub(super) fn told(folder: &Path) -> Result<Told, CliError> {
     let path = folder.join("manifest.json");
     if !path.exists() {
         return Ok(Told::default());

@@ -33,6 +33,18 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How it is to be looked at.
+    pub fn mark(&self) -> Mark {
+        self.mark
+    }
+}
+
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         Cell::new(text, Mark::None)
@@ -90,6 +102,18 @@ impl Table {
             columns,
             rows: Vec::new(),
         }
+    }
+
+    /// The titles, and whether their cells are words.
+    pub fn titles(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.columns
+            .iter()
+            .map(|column| (column.title, column.left))
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
     }
 
     /// Adds a row; cells that are missing at its end are empty.

@@ -7,7 +7,7 @@ mod verdict;
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::replay::{Moment, Observer, Outcome};
 use crate::space::{OutOfMemory, Request};
@@ -20,7 +20,7 @@ pub use verdict::Verdict;
 const KEEP: usize = 1000;
 
 /// One request that was not served, and the sums of the moment after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Number of the event.
     pub event: u64,

@@ -83,7 +83,7 @@ impl Compare {
 }
 
 /// One line a rank.
-fn heading(rank: u64, scene: &crate::experiment::Scene) -> String {
+pub(in crate::cli) fn heading(rank: u64, scene: &crate::experiment::Scene) -> String {
     let trace = &scene.trace;
     let capacity = &scene.capacity;
     let from = match capacity.origin {
@@ -103,6 +103,29 @@ fn heading(rank: u64, scene: &crate::experiment::Scene) -> String {
 
 /// The table over ranks, and what it comes to.
 fn lines(over: &[OverRanks], ranks: usize, output: &Output) -> Vec<String> {
+    let (mut lines, dropped) = table(over, ranks).lines(output.columns, output.colour);
+    if !dropped.is_empty() {
+        let (columns, dropped) = (output.columns, dropped.join(", "));
+        lines.push(format!(
+            "left out on {columns} columns: {dropped}; see ranks.csv"
+        ));
+    }
+    lines.extend(verdict(over, ranks));
+    lines
+}
+
+/// The best policy in a sentence, and which are not known of all ranks.
+pub(in crate::cli) fn verdict(over: &[OverRanks], ranks: usize) -> Vec<String> {
+    let mut lines: Vec<String> = over.first().map(best).into_iter().collect();
+    for one in over.iter().filter(|one| one.ranks < ranks as u64) {
+        let (policy, has) = (&one.policy, one.ranks);
+        lines.push(format!("{policy} has rows of {has} of {ranks} ranks only"));
+    }
+    lines
+}
+
+/// The table over ranks, the best policy first.
+pub(in crate::cli) fn table(over: &[OverRanks], ranks: usize) -> Table {
     let mut table = Table::new(vec![
         Column::words("policy", 0),
         Column::number("failed", 0),
@@ -118,19 +141,7 @@ fn lines(over: &[OverRanks], ranks: usize, output: &Output) -> Vec<String> {
     for (place, one) in over.iter().enumerate() {
         table.row(row(one, place == 0, ranks));
     }
-    let (mut lines, dropped) = table.lines(output.columns, output.colour);
-    if !dropped.is_empty() {
-        let (columns, dropped) = (output.columns, dropped.join(", "));
-        lines.push(format!(
-            "left out on {columns} columns: {dropped}; see ranks.csv"
-        ));
-    }
-    lines.extend(over.first().map(best));
-    for one in over.iter().filter(|one| one.ranks < ranks as u64) {
-        let (policy, has) = (&one.policy, one.ranks);
-        lines.push(format!("{policy} has rows of {has} of {ranks} ranks only"));
-    }
-    lines
+    table
 }
 
 fn row(one: &OverRanks, best: bool, ranks: usize) -> Vec<Cell> {

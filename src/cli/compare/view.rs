@@ -28,8 +28,22 @@ const COLUMNS: [Column; 13] = [
 
 /// The table and what it comes to.
 pub(super) fn lines(scene: &Scene, ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
+    let (mut lines, dropped) = table(scene, ranked).lines(output.columns, output.colour);
+    if !dropped.is_empty() {
+        lines.push(format!(
+            "left out on {} columns: {}; see rows.csv",
+            output.columns,
+            dropped.join(", ")
+        ));
+    }
+    lines.extend(verdict(ranked));
+    lines
+}
+
+/// What no policy can beat, then the policies, best first.
+pub(in crate::cli) fn table(scene: &Scene, ranked: &[Ranked<'_>]) -> Table {
     let mut table = Table::new(COLUMNS.to_vec());
-    table.row(bound(scene));
+    table.row(bound(scene.bound_bytes));
     for (place, cell) in ranked.iter().enumerate() {
         table.row(match cell.ended {
             Ended::Replayed(seen) => row(&seen.row, place == 0),
@@ -44,47 +58,63 @@ pub(super) fn lines(scene: &Scene, ranked: &[Ranked<'_>], output: &Output) -> Ve
             Ended::Broke(_) => told(&cell.chosen.label, "broke a rule", None),
         });
     }
-    let (mut lines, dropped) = table.lines(output.columns, output.colour);
-    if !dropped.is_empty() {
-        lines.push(format!(
-            "left out on {} columns: {}; see rows.csv",
-            output.columns,
-            dropped.join(", ")
-        ));
+    table
+}
+
+/// The same of rows alone, best first.
+pub(in crate::cli) fn table_of_rows(bound_bytes: u64, rows: &[&Row]) -> Table {
+    let mut table = Table::new(COLUMNS.to_vec());
+    table.row(bound(bound_bytes));
+    for (place, one) in rows.iter().enumerate() {
+        table.row(row(one, place == 0));
     }
-    lines.extend(verdict(ranked));
-    lines
+    table
 }
 
 /// The first row: what no policy can beat.
-fn bound(scene: &Scene) -> Vec<Cell> {
+fn bound(bytes: u64) -> Vec<Cell> {
     let faint = |text: &str| Cell::new(text, Mark::Faint);
     vec![
         faint("bound"),
         faint(""),
         faint(""),
-        faint(&format_bytes(scene.bound_bytes)),
+        faint(&format_bytes(bytes)),
         faint("100.0 %"),
     ]
 }
 
 /// What of the bound can be had by an allocator that knows all requests beforehand.
-pub(super) fn packing(scene: &Scene) -> String {
+pub(in crate::cli) fn packing(scene: &Scene) -> String {
     let packing = scene.packing();
-    let above = ppm(packing.height_bytes, scene.bound_bytes) / 100;
+    let (height, proven) = (packing.height_bytes, packing.proven);
+    packing_words(scene.bound_bytes, height, proven, &packing.by)
+}
+
+/// The same of a row, which knows it too.
+pub(in crate::cli) fn packing_of_row(row: &Row) -> Option<String> {
+    let (bound, by) = (row.lower_bound_bytes, &row.packed_by);
+    Some(packing_words(
+        bound,
+        row.packed_bytes?,
+        row.packed_proven?,
+        by,
+    ))
+}
+
+fn packing_words(bound_bytes: u64, height_bytes: u64, proven: bool, by: &str) -> String {
+    let above = ppm(height_bytes, bound_bytes) / 100;
     format!(
-        "bound {} ({} bytes); best offline packing {}, {}.{:04} x the bound, {}: {}",
-        format_bytes(scene.bound_bytes),
-        format_count(scene.bound_bytes),
-        format_bytes(packing.height_bytes),
+        "bound {} ({} bytes); best offline packing {}, {}.{:04} x the bound, {}: {by}",
+        format_bytes(bound_bytes),
+        format_count(bound_bytes),
+        format_bytes(height_bytes),
         above / 10_000,
         above % 10_000,
-        if packing.proven {
+        if proven {
             "proven optimal"
         } else {
             "not proven optimal"
         },
-        packing.by,
     )
 }
 
@@ -150,12 +180,16 @@ fn is_utilisation(warning: &Warning) -> bool {
 }
 
 /// Who is best, and what the marks mean.
-fn verdict(ranked: &[Ranked<'_>]) -> Vec<String> {
+pub(in crate::cli) fn verdict(ranked: &[Ranked<'_>]) -> Vec<String> {
     let replayed = ranked.iter().filter_map(|cell| match cell.ended {
         Ended::Replayed(seen) => Some(&seen.row),
         _ => None,
     });
-    let rows: Vec<&Row> = replayed.collect();
+    verdict_of_rows(&replayed.collect::<Vec<&Row>>())
+}
+
+/// The same of rows alone, best first.
+pub(in crate::cli) fn verdict_of_rows(rows: &[&Row]) -> Vec<String> {
     let Some(best) = rows.first() else {
         return vec!["No policy could be replayed.".into()];
     };
@@ -187,7 +221,7 @@ fn verdict(ranked: &[Ranked<'_>]) -> Vec<String> {
 
 /// Settings of PyTorch that do nothing as things are: garbage collection counts from a
 /// cap, and without one it never runs (pytorch/pytorch#106660).
-pub(super) fn idle_settings(scene: &Scene, policies: &[Chosen]) -> Vec<String> {
+pub(in crate::cli) fn idle_settings(scene: &Scene, policies: &[Chosen]) -> Vec<String> {
     let idle = |chosen: &&Chosen| {
         let conf = chosen.parameters.get("conf").and_then(toml::Value::as_str);
         let collects = conf.is_some_and(|conf| conf.contains("garbage_collection_threshold"));
@@ -204,7 +238,7 @@ pub(super) fn idle_settings(scene: &Scene, policies: &[Chosen]) -> Vec<String> {
 }
 
 /// What is to be said of PyTorch's settings: how sure each answer is, and which is best.
-pub(super) fn predictions(made: &[Prediction]) -> Vec<String> {
+pub(in crate::cli) fn predictions(made: &[Prediction]) -> Vec<String> {
     let mut lines: Vec<String> = made
         .iter()
         .map(|one| {
@@ -270,7 +304,7 @@ fn marks<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'static str> {
 }
 
 /// What is told of a policy that broke a rule.
-pub(super) fn broke(cell: &Ranked<'_>) -> Option<String> {
+pub(in crate::cli) fn broke(cell: &Ranked<'_>) -> Option<String> {
     let what = cell.broke()?;
     Some(format!(
         "policy '{}' broke a rule: {what}",

@@ -12,7 +12,6 @@ use crate::units::{format_bytes, format_count, format_nanos, format_ppm};
 /// Rows of a table of holders or growth that are shown.
 const SHOWN: usize = 5;
 
-/// Why it failed.
 /// The verdict and its arithmetic.
 pub(super) fn why(it: &Explanation, page: &mut Page) {
     let Some(reason) = &it.reason else {
@@ -76,7 +75,7 @@ pub(super) fn in_the_way(blockers: &Blockers, page: &mut Page) {
     for block in &blockers.blocks {
         table.row(blocker(block));
     }
-    page.table(&table);
+    page.table(table);
     if let [only] = &blockers.blocks[..] {
         let several = |stack: &&str| stack.contains(" < ");
         stack(only.stack.as_deref().filter(several), page);
@@ -133,7 +132,7 @@ pub(super) fn held(it: &Explanation, page: &mut Page) {
                 named(stack.as_deref(), *from_bytes).into(),
             ]);
         }
-        page.table(&table);
+        page.table(table);
     }
     if by_stack.is_empty() {
         page.say("the trace holds no stacks");
@@ -180,7 +179,7 @@ pub(super) fn leaks(leaks: &Leaks, page: &mut Page) {
     }
     if some {
         page.say(&format!("live bytes that grow over {between}:"));
-        page.table(&table);
+        page.table(table);
     } else {
         page.say(&format!(
             "leaked: nothing; no stack and no size grows over {between}"
@@ -227,7 +226,7 @@ pub(super) fn remedies(it: &Explanation, page: &mut Page) {
     for remedy in own.chain(&it.remedies.serve).chain(&it.remedies.fail) {
         table.row(price(remedy));
     }
-    page.table(&table);
+    page.table(table);
     let all = it.remedies.serve.iter().chain(&it.remedies.fail);
     let unsafe_ones = all.clone().filter(|it| it.serves && it.hazards > 0);
     let unsafe_ones: Vec<&str> = unsafe_ones.map(|it| &*it.policy).collect();

@@ -11,13 +11,38 @@ use crate::units::{format_bytes, format_count, format_nanos, format_ppm};
 /// Frames of a stack that are shown line by line.
 const FRAMES: usize = 8;
 
+/// One piece of an explanation, for a terminal or a page.
+pub(in crate::cli) enum Piece {
+    /// A part begins.
+    Part(&'static str),
+    /// A sentence.
+    Say(String),
+    /// A line that stands as it is.
+    Line(String),
+    /// A table.
+    Table(Table),
+}
+
 /// All lines.
 pub(super) fn lines(it: &Explanation, output: &Output) -> Vec<String> {
-    let mut page = Page {
-        lines: Vec::new(),
-        columns: output.columns,
-        colour: output.colour,
-    };
+    let mut lines = Vec::new();
+    for piece in pieces(it) {
+        match piece {
+            Piece::Part(title) => lines.extend([String::new(), title.to_owned()]),
+            Piece::Say(text) => broken(&text, output.columns, &mut lines),
+            Piece::Line(line) => lines.push(line),
+            Piece::Table(table) => {
+                let (rows, _) = table.lines(output.columns - 2, output.colour);
+                lines.extend(rows.iter().map(|line| format!("  {line}")));
+            }
+        }
+    }
+    lines
+}
+
+/// All pieces, in order.
+pub(in crate::cli) fn pieces(it: &Explanation) -> Vec<Piece> {
+    let mut page = Page { pieces: Vec::new() };
     heading(it, &mut page);
     request(it, &mut page);
     memory(&it.memory, it.capacity_bytes, &mut page);
@@ -30,58 +55,64 @@ pub(super) fn lines(it: &Explanation, output: &Output) -> Vec<String> {
     remedies(it, &mut page);
     page.part("What to do");
     page.say(&it.advice);
-    page.lines
+    page.pieces
 }
 
-/// Lines so far, and how they are set.
+/// Breaks a sentence between words where it is too long.
+fn broken(text: &str, columns: usize, lines: &mut Vec<String>) {
+    let mut line = String::from(" ");
+    for word in text.split(' ') {
+        let long = line.chars().count() + 1 + word.chars().count() > columns;
+        if long && line.trim() != "" {
+            lines.push(std::mem::replace(&mut line, "   ".into()));
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    lines.push(line);
+}
+
+/// Pieces so far.
 pub(super) struct Page {
-    lines: Vec<String>,
-    columns: usize,
-    colour: bool,
+    pieces: Vec<Piece>,
 }
 
 impl Page {
     /// A part begins.
-    pub(super) fn part(&mut self, title: &str) {
-        self.lines.push(String::new());
-        self.lines.push(title.to_owned());
+    pub(super) fn part(&mut self, title: &'static str) {
+        self.pieces.push(Piece::Part(title));
     }
 
     /// A sentence, broken between words where it is too long.
     pub(super) fn say(&mut self, text: &str) {
-        let mut line = String::from(" ");
-        for word in text.split(' ') {
-            let long = line.chars().count() + 1 + word.chars().count() > self.columns;
-            if long && line.trim() != "" {
-                self.lines.push(std::mem::replace(&mut line, "   ".into()));
-            }
-            line.push(' ');
-            line.push_str(word);
-        }
-        self.lines.push(line);
+        self.pieces.push(Piece::Say(text.to_owned()));
     }
 
-    pub(super) fn table(&mut self, table: &Table) {
-        let (lines, _) = table.lines(self.columns - 2, self.colour);
-        self.lines
-            .extend(lines.iter().map(|line| format!("  {line}")));
+    /// A line that stays whole.
+    pub(super) fn line(&mut self, text: impl Into<String>) {
+        self.pieces.push(Piece::Line(text.into()));
+    }
+
+    /// A table.
+    pub(super) fn table(&mut self, table: Table) {
+        self.pieces.push(Piece::Table(table));
     }
 }
 
 fn heading(it: &Explanation, page: &mut Page) {
-    page.lines.push(format!(
+    page.line(format!(
         "{}: {} events, policy {}",
         it.trace,
         format_count(it.events),
         it.policy
     ));
-    page.lines.push(format!(
+    page.line(format!(
         "capacity {}: {}; card {}",
         size(it.capacity_bytes),
         it.capacity_from,
         it.card
     ));
-    page.lines.push(match &it.basis {
+    page.line(match &it.basis {
         Basis::Replayed => "replayed from an empty card".into(),
         Basis::Recorded {
             addresses,
@@ -192,7 +223,7 @@ pub(super) fn stack(stack: Option<&str>, page: &mut Page) {
     };
     for (depth, frame) in stack.split(" < ").take(FRAMES).enumerate() {
         let lead = if depth == 0 { "at" } else { "in" };
-        page.lines.push(format!("    {lead} {}", clean(frame)));
+        page.line(format!("    {lead} {}", clean(frame)));
     }
 }
 
@@ -239,7 +270,7 @@ fn memory(memory: &Memory, capacity_bytes: u64, page: &mut Page) {
             table.row(vec![what.into(), format_bytes(bytes).into(), exact.into()]);
         }
     }
-    page.table(&table);
+    page.table(table);
     let part = |ppm: Option<u64>| ppm.map_or_else(|| "-".into(), format_ppm);
     page.say(&format!(
         "{} live; external fragmentation {}, internal {}, utilisation {}",
@@ -290,8 +321,8 @@ fn shares(what: &'static str, shares: &[Share], page: &mut Page) {
             .map_or_else(|| "shared".into(), |number| number.to_string());
         table.row(sum_cells(name, &share.sums));
     }
-    page.lines.push(String::new());
-    page.table(&table);
+    page.line("");
+    page.table(table);
 }
 
 fn segments(memory: &Memory, page: &mut Page) {
@@ -319,8 +350,8 @@ fn segments(memory: &Memory, page: &mut Page) {
             format_bytes(others.largest_free_bytes).into(),
         ]);
     }
-    page.lines.push(String::new());
-    page.table(&table);
+    page.line("");
+    page.table(table);
     page.say("# used, + half of it or more, - less, . free, p pending or retired, _ not mapped");
 }
 

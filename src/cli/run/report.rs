@@ -53,7 +53,7 @@ pub fn write(
         })?;
     }
     let rows = lines.rows()?;
-    let said = report(&rows, &manifest)?;
+    let said = of_manifest(&rows, &manifest)?;
     if whole {
         let lines: Vec<Line> = said.iter().flatten().cloned().collect();
         folder.file("stats.csv", |out| write_csv(&lines, out))?;
@@ -89,7 +89,7 @@ pub fn again(
             csv::Reader::from_reader(input).into_deserialize().collect();
         broken = read.map_err(|source| RowsError::Csv { file, source })?;
     }
-    print(&report(&rows, manifest)?, manifest, output)?;
+    print(&of_manifest(&rows, manifest)?, manifest, output)?;
     tell(&rows, &broken, manifest, folder, output)?;
     Ok(broken)
 }
@@ -128,15 +128,25 @@ fn tell(
 const SENTENCES: usize = 24;
 
 /// What is said of the rows: statistics of every metric of the manifest.
-fn report(rows: &[CellRow], manifest: &Manifest) -> Result<Vec<Vec<Line>>, CliError> {
-    let baseline = manifest.baseline.as_deref();
-    let metrics = manifest.metrics.iter().map(|name| {
-        let metric = Metric::find(name).map_err(|error| {
+fn of_manifest(rows: &[CellRow], manifest: &Manifest) -> Result<Vec<Vec<Line>>, CliError> {
+    let find = |name: &String| {
+        Metric::find(name).map_err(|error| {
             CliError::usage(error.to_string(), "the manifest is of another version")
-        })?;
-        Ok(compare(&groups(rows, metric), metric, baseline))
-    });
-    metrics.collect()
+        })
+    };
+    let metrics: Vec<&Metric> = manifest
+        .metrics
+        .iter()
+        .map(find)
+        .collect::<Result<_, _>>()?;
+    Ok(report(rows, &metrics, manifest.baseline.as_deref()))
+}
+
+/// Statistics of every metric, a list of lines each.
+pub fn report(rows: &[CellRow], metrics: &[&Metric], baseline: Option<&str>) -> Vec<Vec<Line>> {
+    let said = metrics.iter();
+    said.map(|metric| compare(&groups(rows, metric), metric, baseline))
+        .collect()
 }
 
 /// The values of a metric by (trace, capacity, policy), in the order of the first rows.
@@ -164,17 +174,33 @@ fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
 
 /// A table of medians over the seeds, and what differs from the baseline.
 fn print(said: &[Vec<Line>], manifest: &Manifest, output: &mut Output) -> Result<(), CliError> {
+    let names = manifest.metrics.iter();
+    let metrics: Vec<&Metric> = names.filter_map(|name| Metric::find(name).ok()).collect();
+    let (lines, dropped) = table(said, &metrics).lines(output.columns, output.colour);
+    for line in lines {
+        output.line(&line)?;
+    }
+    if !dropped.is_empty() {
+        output.line(&format!("left out: {}; see rows.csv", dropped.join(", ")))?;
+    }
+    output.line(MEDIANS)?;
+    for line in sentences(said) {
+        output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// What the figures of the table are.
+pub const MEDIANS: &str = "figures are medians over the seeds";
+
+/// Medians over the seeds.
+pub fn table(said: &[Vec<Line>], metrics: &[&Metric]) -> Table {
     let mut columns = vec![
         Column::words("policy", 0),
         Column::words("trace", 0),
         Column::words("capacity", 1),
         Column::number("seeds", 2),
     ];
-    let metrics: Vec<&Metric> = manifest
-        .metrics
-        .iter()
-        .filter_map(|name| Metric::find(name).ok())
-        .collect();
     let numbers = metrics.iter().zip(3..);
     columns.extend(numbers.map(|(metric, rank)| Column::number(metric.label, rank)));
     let mut table = Table::new(columns);
@@ -186,7 +212,7 @@ fn print(said: &[Vec<Line>], manifest: &Manifest, output: &mut Output) -> Result
             (&*first.capacity).into(),
             format_count((first.n + first.undefined) as u64).into(),
         ];
-        for (lines, metric) in said.iter().zip(&metrics) {
+        for (lines, metric) in said.iter().zip(metrics) {
             let median = lines[at].values.as_ref().map(|values| values.median.value);
             cells.push(
                 median
@@ -196,26 +222,21 @@ fn print(said: &[Vec<Line>], manifest: &Manifest, output: &mut Output) -> Result
         }
         table.row(cells);
     }
-    let (lines, dropped) = table.lines(output.columns, output.colour);
-    for line in lines {
-        output.line(&line)?;
-    }
-    if !dropped.is_empty() {
-        output.line(&format!("left out: {}; see rows.csv", dropped.join(", ")))?;
-    }
-    output.line("figures are medians over the seeds")?;
+    table
+}
+
+/// What differs from the baseline, in words, the first of it.
+pub fn sentences(said: &[Vec<Line>]) -> Vec<String> {
     let against: Vec<&Line> = said
         .iter()
         .flatten()
         .filter(|it| it.versus.is_some())
         .collect();
-    for line in against.iter().take(SENTENCES) {
-        let place = format!("{} at {}", line.workload, line.capacity);
-        output.line(&format!("{place}: {}", line.sentence))?;
-    }
+    let told = |line: &&Line| format!("{} at {}: {}", line.workload, line.capacity, line.sentence);
+    let mut lines: Vec<String> = against.iter().take(SENTENCES).map(told).collect();
     if against.len() > SENTENCES {
         let more = against.len() - SENTENCES;
-        output.line(&format!("{more} more sentences are in stats.csv"))?;
+        lines.push(format!("{more} more sentences are in stats.csv"));
     }
-    Ok(())
+    lines
 }

@@ -1,0 +1,109 @@
+// The packed columns of the page: base64, deflate, planes of bytes, differences. What takes
+// long is done in turns, so that the page answers in between.
+
+// Work goes on for so long before others have their turn: longer until the first picture is
+// there, for nobody moves what cannot be seen yet.
+const TURN_MS = 6;
+const FIRST_TURN_MS = 40;
+let turnMs = FIRST_TURN_MS;
+
+const waiting = [];
+const channel = new MessageChannel();
+channel.port1.onmessage = () => waiting.shift()();
+
+// Lets everything else that waits happen first.
+function pause() {
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    channel.port2.postMessage(null);
+  });
+}
+
+// Whether a turn has lasted long enough.
+class Turn {
+  constructor() {
+    this.began = performance.now();
+  }
+
+  get over() {
+    return performance.now() - this.began > turnMs;
+  }
+
+  async rest() {
+    await pause();
+    this.began = performance.now();
+  }
+}
+
+// The bytes of an element's base64.
+async function decoded(text, turn) {
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new Uint8Array((text.length / 4) * 3 - padding);
+  const step = 1 << 16;
+  for (let from = 0, to = 0; from < text.length; from += step) {
+    const part = atob(text.slice(from, from + step));
+    for (let at = 0; at < part.length; at += 1) bytes[to + at] = part.charCodeAt(at);
+    to += part.length;
+    if (turn.over) await turn.rest();
+  }
+  return bytes;
+}
+
+// The bytes that an element of the page holds.
+async function bytesOf(id) {
+  const packed = await decoded(document.getElementById(id).textContent, new Turn());
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// The columns that an element holds, by name.
+async function columnsOf(id, told) {
+  const bytes = await bytesOf(id);
+  const turn = new Turn();
+  const columns = {};
+  let from = 0;
+  for (const column of told) {
+    columns[column.name] = unpacked(column, bytes, from);
+    from += column.count * column.width;
+    if (turn.over) await turn.rest();
+  }
+  return columns;
+}
+
+function unpacked({ count, scale, width, delta, optional }, bytes, from) {
+  const values = new Float64Array(count);
+  const folded = width <= 4 ? narrow(count, width, bytes, from) : wide(count, width, bytes, from);
+  let before = 0;
+  for (let at = 0; at < count; at += 1) {
+    const value = folded[at];
+    if (!delta) before = value;
+    else before += value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    values[at] = before * scale;
+    if (optional) values[at] = before === 0 ? NaN : values[at] - 1;
+  }
+  return values;
+}
+
+// Numbers of up to four planes; by far the most are.
+function narrow(count, width, bytes, from) {
+  const values = new Uint32Array(count);
+  for (let plane = 0; plane < width; plane += 1) {
+    const start = from + plane * count;
+    for (let at = 0; at < count; at += 1) values[at] |= bytes[start + at] << (8 * plane);
+  }
+  return values;
+}
+
+function wide(count, width, bytes, from) {
+  const values = new Float64Array(count);
+  for (let plane = 0; plane < width; plane += 1) {
+    const start = from + plane * count;
+    for (let at = 0; at < count; at += 1) values[at] += bytes[start + at] * 256 ** plane;
+  }
+  return values;
+}
+
+// The text that an element holds, as JSON.
+async function jsonOf(id) {
+  return JSON.parse(new TextDecoder().decode(await bytesOf(id)));
+}
