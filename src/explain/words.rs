@@ -7,6 +7,8 @@ use crate::units::{format_bytes, format_count, format_nanos};
 
 /// Growth from period to period of this part of the capacity is worth a word.
 const WORTH_A_WORD: u64 = 100;
+/// So many blocks can be looked after one by one.
+const FEW: u64 = 8;
 
 /// A size for people and exactly: `1.50 GiB (1,610,612,736 bytes)`.
 #[must_use]
@@ -172,38 +174,50 @@ fn failed(it: &Explanation, reason: &Reason, asked: &Asked, sentences: &mut Vec<
         |it: &Remedy| own.is_some_and(|own| own.setting.is_some() != it.setting.is_some());
     let rank = |it: &&Remedy| (it.failed > 0, foreign(it), it.failed, it.cost_ns);
     let safe = it.remedies.serve.iter().filter(|it| it.hazards == 0);
-    match safe.min_by_key(rank) {
-        Some(best) => sentences.push(use_it(best, own)),
-        None if reason.verdict == Verdict::Capacity => sentences.push(format!(
+    let best = safe.min_by_key(rank);
+    if reason.verdict == Verdict::Capacity {
+        sentences.push(format!(
             "No policy can serve it within {}: have less live at that moment, or give {} at least.",
             format_bytes(it.capacity_bytes),
             size(it.memory.total.requested_bytes.saturating_add(asked.bytes)),
-        )),
-        None => sentences.push(
-            "Nothing that was tried serves it safely at this capacity: `vramlab fit` finds the \
-             capacity that does."
-                .into(),
-        ),
-    }
-    let Some(blockers) = it.blockers.as_ref().filter(|it| it.found == Found::Blocks) else {
+        ));
+        // Pages on the host are the one way out; whoever failed before has less live.
+        let beyond = best.filter(|best| best.failed == 0);
+        sentences.extend(beyond.map(|best| use_it(best, own)));
+        sentences.extend(free_them(it));
         return;
-    };
-    let count = blockers.blocks.len() as u64;
-    if let ([only], true) = (&blockers.blocks[..], count == 1) {
+    }
+    match best {
+        Some(best) => sentences.push(use_it(best, own)),
+        None => sentences.push("Nothing that was tried serves it safely at this capacity.".into()),
+    }
+    sentences.extend(free_them(it));
+    if best.is_none_or(|best| best.failed > 0) {
+        sentences.push("`vramlab fit` finds the capacity at which nothing fails.".into());
+    }
+}
+
+/// Which blocks to free, where they are few.
+fn free_them(it: &Explanation) -> Option<String> {
+    let blockers = it.blockers.as_ref();
+    let blockers = blockers.filter(|it| it.found == Found::Blocks)?;
+    if let [only] = &blockers.blocks[..] {
         let made = only.stack.as_deref().map(gist);
         let made = made.map_or(String::new(), |gist| format!(", made by {gist}"));
-        sentences.push(format!(
+        return Some(format!(
             "Or free one block before it: {} of event {}{made}.",
             size(only.bytes),
             format_count(only.event)
         ));
-    } else if count <= 8 {
-        sentences.push(format!(
+    }
+    let count = blockers.blocks.len() as u64;
+    (count <= FEW).then(|| {
+        format!(
             "Or free the {} named above before it, {} together.",
             counted(count, "block"),
             size(blockers.bytes)
-        ));
-    }
+        )
+    })
 }
 
 /// What to use instead, and what it costs. An option of PyTorch can only be set where
