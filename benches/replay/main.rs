@@ -55,25 +55,28 @@ const POLICIES: [&str; 14] = [
     SET_ON_SPACE,
 ];
 
+/// Makes a load; `None` where the material is absent.
+type Maker = fn() -> Option<Load>;
+
 /// One of those that take turns.
 enum Contestant {
     Ours(Box<Ours>),
-    Set(Loop<OrderedSet>),
-    Offset(Loop<Allocator<u32>>),
-    Range(Loop<RangeAllocator<u64>>),
-    Tlsf(Loop<SysTlsf<u32>>),
+    Set(Box<Loop<OrderedSet>>),
+    Offset(Box<Loop<Allocator<u32>>>),
+    Range(Box<Loop<RangeAllocator<u64>>>),
+    Tlsf(Box<Loop<SysTlsf<u32>>>),
 }
 
 impl Contestant {
     fn new(name: &str, load: &Load) -> Option<Self> {
         let bytes = load.capacity_bytes;
         let mut made = match name {
-            "ordered-set" => Contestant::Set(Loop::new(bytes)),
-            "crate offset-allocator" => Contestant::Offset(Loop::new(bytes)),
+            "ordered-set" => Contestant::Set(Box::new(Loop::new(bytes))),
+            "crate offset-allocator" => Contestant::Offset(Box::new(Loop::new(bytes))),
             // Linear in the free blocks: a turn over a million would take minutes.
             "crate range-alloc" if load.fill.len() > 500_000 => return None,
-            "crate range-alloc" => Contestant::Range(Loop::new(bytes)),
-            "crate xalloc" => Contestant::Tlsf(Loop::new(bytes)),
+            "crate range-alloc" => Contestant::Range(Box::new(Loop::new(bytes))),
+            "crate xalloc" => Contestant::Tlsf(Box::new(Loop::new(bytes))),
             policy => Contestant::Ours(Box::new(Ours::new(policy, load)?)),
         };
         made.feed(&load.fill);
@@ -188,7 +191,7 @@ fn main() {
     let wanted = option("--load").unwrap_or_default();
     let names = names(has("--all"));
     let mut table = Table::default();
-    let makers: [(&str, fn() -> Option<Load>); 8] = [
+    let makers: [(&str, Maker); 8] = [
         ("ml", || Some(loads::training())),
         ("churn 1e3", || Some(loads::churn(1_000, 100_000))),
         ("churn 1e4", || Some(loads::churn(10_000, 100_000))),
