@@ -30,3 +30,8 @@ notebooks *args:
     python3 -m venv target/notebooks
     target/notebooks/bin/pip install --quiet -r notebooks/requirements.txt
     target/notebooks/bin/python notebooks/run.py {{args}}
+
+# Opens the pages of `report` in Chromium and uses them.
+browser:
+    cargo build --release --locked
+    cd tests/browser && npm ci --no-audit --no-fund && npm test

@@ -125,10 +125,10 @@ function phases(context, map, x, box) {
     context.fillRect(Math.round(place), box.top, 1, box.height);
     context.globalAlpha = 0.8;
     context.fillStyle = themed("paper");
-    context.fillRect(place + 1, foot - 15, Math.max(0, width + 5), 15);
+    if (width > 60) context.fillRect(place + 1, foot - 15, width + 5, 15);
     context.globalAlpha = 1;
     context.fillStyle = themed("soft");
-    if (width > 20) context.fillText(words, place + 3, foot - 2, width);
+    if (width > 60) context.fillText(words, place + 3, foot - 2, width);
   }
 }
 

@@ -57,13 +57,14 @@ function channels(colour) {
   return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 }
 
-// A colour of the palette that can be seen on the present ground: dark ones are lightened
-// where the ground is dark.
+// A colour of the palette that can be seen on the present ground: where that is dark, dark ones
+// are lightened, and black becomes white.
 function seen(colour) {
-  const [red, green, blue] = channels(colour);
+  const parts = channels(colour);
   if (!isDark()) return colour;
-  const light = (0.3 * red + 0.59 * green + 0.11 * blue) / 255;
-  const mix = light < 0.12 ? 0.85 : light < 0.45 ? 0.4 : 0.1;
-  const lifted = [red, green, blue].map((it) => Math.round(it + (255 - it) * mix));
+  const light = (0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]) / 255;
+  const black = Math.max(...parts) < 40;
+  const mix = black ? 0.88 : 0.45 * Math.max(0.15, 1 - light / 0.7);
+  const lifted = parts.map((it) => Math.round(it + (255 - it) * mix));
   return `#${lifted.map((it) => it.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Gathered;
-use super::sections::{table, verdict};
+use super::sections::{fold, table, verdict};
 use crate::cli::CliError;
 use crate::cli::charts;
 use crate::cli::compare::view;
@@ -18,6 +18,9 @@ use crate::plot::{Chart, Format, render};
 use crate::report::{Part, Picture, Run, Section, Track};
 use crate::trace::TraceError;
 use crate::units::{format_bytes, format_count};
+
+/// More sentences about an experiment are opened on request.
+const SENTENCES: usize = 6;
 
 /// Adds a folder of results, or the folders of results in it; answers whether there were any.
 pub fn add(folder: &Path, gathered: &mut Gathered) -> Result<bool, CliError> {
@@ -68,8 +71,10 @@ fn of_experiment(
     parts.extend(told.about.iter().map(|about| Part::Lead(about.clone())));
     let caption = format!("{title}: {}", experiment::MEDIANS);
     parts.push(table(&experiment::table(&said, &metrics), &caption));
-    if !sentences.is_empty() {
-        parts.push(Part::List(sentences));
+    if sentences.len() <= SENTENCES {
+        parts.extend(sentences.into_iter().map(Part::Text));
+    } else {
+        parts.extend(fold("What differs from the baseline", sentences));
     }
     parts.push(Part::Note(format!(
         "{} cells in {}",
