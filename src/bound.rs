@@ -11,6 +11,7 @@
 pub mod exact;
 pub mod greedy;
 pub mod improve;
+mod layers;
 pub mod lifetimes;
 mod overlaps;
 pub mod pack;

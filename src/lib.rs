@@ -25,3 +25,8 @@ pub mod synth;
 pub mod trace;
 pub mod units;
 pub mod whatif;
+
+/// The code of the page is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/write-a-policy.md")]
+mod write_a_policy {}

@@ -26,6 +26,7 @@ pub mod hybrid;
 pub mod index;
 pub mod lifetime;
 pub mod limit;
+pub mod llama_cpp_pool;
 pub mod managed;
 pub mod next_fit;
 pub mod offset_allocator;

@@ -1,137 +1,13 @@
 //! Complaints from public threads about RMM, CuPy, XLA and ONNX Runtime, as small cases
 //! with the threads' numbers. Each test names its thread.
 
-use vramlab::policy::Registry;
-use vramlab::replay::{Moment, Observer, Outcome, Replay};
-use vramlab::space::SpaceConfig;
-use vramlab::trace::{Event, Slot, StreamId};
+#[path = "common/run.rs"]
+mod run;
+
+use run::{Run, strand, stranded};
+use vramlab::replay::Outcome;
+use vramlab::trace::{Event, Slot};
 use vramlab::units::{GIB, KIB, MIB};
-
-/// A policy on a bare card, driven by hand.
-struct Run {
-    replay: Replay,
-    next: Slot,
-}
-
-/// What the last event came to.
-struct Last(Option<Outcome>);
-
-impl Observer for Last {
-    fn see(&mut self, moment: &Moment<'_>) {
-        self.0 = Some(moment.outcome);
-    }
-}
-
-impl Run {
-    fn new(policy: &str, capacity_bytes: u64) -> Self {
-        let registry = Registry::default();
-        let chosen = registry.find(policy).expect("a policy");
-        let policy = registry.build(&chosen).expect("it builds");
-        let config = SpaceConfig {
-            streams: 4,
-            ..SpaceConfig::bare(capacity_bytes)
-        };
-        let replay = Replay::new(policy, config).expect("it starts");
-        Run { replay, next: 0 }
-    }
-
-    fn feed(&mut self, event: Event) -> Outcome {
-        let mut last = Last(None);
-        self.replay.feed(&[event], &[], &mut last);
-        last.0.expect("seen")
-    }
-
-    fn outcome(&mut self, bytes: u64, stream: StreamId) -> (Slot, Outcome) {
-        let slot = self.next;
-        self.next += 1;
-        let ask = Event::Alloc {
-            slot,
-            bytes,
-            align_log2: 0,
-            stream,
-            pool: 0,
-            tag: 0,
-        };
-        (slot, self.feed(ask))
-    }
-
-    fn serve_on(&mut self, bytes: u64, stream: StreamId) -> Slot {
-        let (slot, outcome) = self.outcome(bytes, stream);
-        assert!(
-            matches!(outcome, Outcome::Served(_)),
-            "{bytes} bytes: {outcome:?}"
-        );
-        slot
-    }
-
-    fn serve(&mut self, bytes: u64) -> Slot {
-        self.serve_on(bytes, 0)
-    }
-
-    fn fails(&mut self, bytes: u64) -> bool {
-        matches!(self.outcome(bytes, 0).1, Outcome::Failed(_))
-    }
-
-    fn free_on(&mut self, slot: Slot, stream: StreamId) {
-        let free = Event::Free {
-            slot,
-            stream,
-            deferred: false,
-        };
-        assert!(matches!(self.feed(free), Outcome::Freed { .. }));
-    }
-
-    fn free(&mut self, slot: Slot) {
-        self.free_on(slot, 0);
-    }
-
-    fn reserved(&self) -> u64 {
-        self.replay.space().counters().reserved_bytes
-    }
-
-    fn base(&self, slot: Slot) -> u64 {
-        let block = self.replay.block_of(slot).expect("live");
-        self.replay.space().base(block)
-    }
-}
-
-/// A pool that is full but for `free` bytes, none of whose holes holds `asked`: the
-/// request must fail although `free` is enough, and be served once all is freed.
-fn stranded(policy: &str, pool: u64, free: u64, asked: u64) {
-    let quantum = 512;
-    let pool = pool - pool % quantum;
-    let mut run = Run::new(policy, pool);
-    // One block of all of it first: every later one is a part of it.
-    let whole = run.serve(pool);
-    run.free(whole);
-    let hole = asked / quantum * quantum - quantum;
-    let holes = free / hole;
-    let last = (free - holes * hole) / quantum * quantum;
-    let sizes = (0..holes).map(|_| hole).chain((last > 0).then_some(last));
-    let kept = (pool - free) / (holes + 1) / quantum * quantum;
-    assert!(kept >= quantum, "the holes need something between them");
-    let (mut freed, mut live) = (Vec::new(), Vec::new());
-    for size in sizes {
-        freed.push(run.serve(size));
-        live.push(run.serve(kept));
-    }
-    // What rounding left over at the end, and may not serve the request.
-    let rest = run.replay.policy().servable(run.replay.space(), 0);
-    if rest >= quantum {
-        live.push(run.serve(rest / quantum * quantum));
-    }
-    freed.iter().for_each(|slot| run.free(*slot));
-    let free_bytes = run.replay.space().counters().free_bytes;
-    let largest = run.replay.largest_free_bytes();
-    assert!(
-        free_bytes >= asked && asked > largest,
-        "{free_bytes} {largest}"
-    );
-    assert!(free - free_bytes < quantum * (holes + 2), "{free_bytes}");
-    assert!(run.fails(asked), "{policy}");
-    live.iter().for_each(|slot| run.free(*slot));
-    run.serve(asked);
-}
 
 /// S19: rapidsai/rmm#1957, PR#2470.
 #[test]
@@ -268,7 +144,14 @@ fn s28_the_cache_is_flushed_before_a_request_fails_at_the_limit() {
 /// S29: cupy/cupy#277, #526, #536: 1 GB asked, 2.3 GB free, spread over chunks.
 #[test]
 fn s29_2_3_gb_in_pieces_do_not_serve_1_gb() {
-    stranded("cupy-pool", 4 * GIB, 2_300_000_000, 1_000_000_000);
+    let (pool, free, asked) = (4 * GIB, 2_300_000_000, 1_000_000_000);
+    stranded("cupy-pool", pool, free, asked);
+    // What was proposed there: the same holes, moved together.
+    let mut run = Run::new("compaction:threshold=1", pool);
+    strand(&mut run, pool, free, asked, 512);
+    assert!(run.replay.largest_free_bytes() < asked);
+    run.serve(asked);
+    assert!(run.replay.space().counters().moves > 0);
 }
 
 /// S35: google/trax#431: 31.06M asked, 58.64M free, the largest piece 30.56M.
@@ -302,11 +185,17 @@ fn s36_one_region_serves_what_doubling_regions_do_not() {
     }
 }
 
-/// S37: marin-community/marin#7115, the half of it that is BFC's: 14.30 GiB need one hole.
+/// S37: marin-community/marin#7115: a transient of 14.30 GiB needs one hole under BFC; an
+/// allocator of scattered pages serves it.
 #[test]
-fn s37_a_transient_of_14_30_gib_needs_one_hole() {
-    let transient = 14_643 * MIB;
-    stranded("xla-bfc", 80 * GIB, 20 * GIB, transient);
+fn s37_a_transient_of_14_30_gib_needs_one_hole_or_scattered_pages() {
+    let (card, free, transient) = (80 * GIB, 20 * GIB, 14_644 * MIB);
+    stranded("xla-bfc", card, free, transient);
+    for policy in ["stitching-all", "cuda-malloc"] {
+        let mut run = Run::new(policy, card);
+        strand(&mut run, card, free, transient, 2 * MIB);
+        assert!(!run.fails(transient), "{policy}");
+    }
 }
 
 /// S38: EnzymeAD/Reactant.jl#2632, a control: memory is really out.

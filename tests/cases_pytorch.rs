@@ -25,6 +25,10 @@ impl Observer for Served {
 
 impl Card {
     fn new(conf: &str, capacity_bytes: u64) -> Self {
+        Self::on_streams(conf, capacity_bytes, 1)
+    }
+
+    fn on_streams(conf: &str, capacity_bytes: u64, streams: usize) -> Self {
         let registry = Registry::default();
         let spec = match conf {
             "" => "pytorch".to_owned(),
@@ -39,7 +43,7 @@ impl Card {
             device: Arc::new(device),
             capacity_bytes,
             blind: false,
-            streams: 1,
+            streams,
             addresses: AddressOrder::TopDown,
             record_steps: false,
         };
@@ -309,4 +313,64 @@ fn s13_a_chopped_segment_keeps_its_twin_out() {
     assert!(!run("", false));
     assert!(run("", true));
     assert!(run("expandable_segments:True", false));
+}
+
+/// S6, pytorch/pytorch#71616: two blocks are read by a stream each, and the stream whose event
+/// was queued first is the slow one. In one queue the second block would wait behind the first;
+/// in a queue a stream it is used again as soon as its own event is over.
+#[test]
+fn s6_a_block_waits_for_its_own_stream_only() {
+    let mut card = Card::on_streams("", 80 * GIB, 3);
+    assert!(card.alloc(0, 16 * MIB) && card.alloc(1, 16 * MIB));
+    let base = |card: &Card, slot: u32| {
+        let block = card.replay.block_of(slot).expect("live");
+        card.replay.space().base(block)
+    };
+    let second = base(&card, 1);
+    let deferred = |slot| Event::Free {
+        slot,
+        stream: 0,
+        deferred: true,
+    };
+    let uses = [(0, 1), (1, 2)].map(|(slot, stream)| Event::Use { slot, stream });
+    card.replay.feed(&uses, &[], &mut ());
+    card.replay.feed(&[deferred(0), deferred(1)], &[], &mut ());
+    assert!(card.alloc(2, 16 * MIB));
+    assert_eq!(card.reserved_mib(), 48, "both are still in use");
+    card.replay
+        .feed(&[Event::Complete { slot: 1 }], &[], &mut ());
+    assert!(card.alloc(3, 16 * MIB));
+    assert_eq!((base(&card, 3), card.reserved_mib()), (second, 48));
+    assert_eq!(card.used_mib(), 32, "the first one waits");
+}
+
+/// S11, pytorch/pytorch#106660: a threshold of garbage collection without a cap does nothing,
+/// silently; here it is told.
+#[test]
+fn s11_a_threshold_without_a_cap_is_told() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.csv");
+    let policy = "pytorch:garbage_collection_threshold:0.8";
+    let warns = |capacity: &str| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_vramlab"))
+            .args(["compare", trace, "--policy", policy, "--capacity", capacity])
+            .output()
+            .expect("the command starts");
+        assert!(output.status.success());
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&said).contains("does nothing without a cap")
+    };
+    assert!(warns("card"));
+    assert!(!warns("64MiB"));
+}
+
+/// S34, LaurentMazare/tch-rs#896: without a call that empties the cache, what one program keeps
+/// for itself is what another one lacks.
+#[test]
+fn s34_only_an_emptied_cache_leaves_memory_to_others() {
+    let mut card = Card::new("", 8 * GIB);
+    assert!((0..6).all(|slot| card.alloc(slot, GIB)));
+    (1..6).for_each(|slot| card.free(slot));
+    assert_eq!((card.used_mib(), card.reserved_mib()), (1024, 6 * 1024));
+    card.replay.feed(&[Event::Trim], &[], &mut ());
+    assert_eq!((card.used_mib(), card.reserved_mib()), (1024, 1024));
 }

@@ -58,6 +58,13 @@ fn every_mover_conforms_in_steps_and_at_once() {
     assert_eq!(breaches(specs.into_iter()), "");
 }
 
+/// A policy beside a pool has a share of the capacity, which it must not take for all of it.
+#[test]
+fn paging_conforms_beside_other_kinds_of_growth() {
+    let specs = ["paging:over=pytorch", "paging:over=llama-cpp-pool"];
+    assert_eq!(breaches(specs.into_iter()), "");
+}
+
 #[test]
 fn programs_hold_every_kind_of_event_and_are_a_function_of_their_seed() {
     let kinds: std::collections::HashSet<_> = (0..8)

@@ -71,7 +71,9 @@ proptest! {
             let height = placer.run(&order.of(&buffers), gap, &|| false);
             let height = height.expect("nothing stops it");
             if (order, gap) == (Order::Start, Gap::Best) {
-                prop_assert_eq!(sweep(&buffers, load).offsets, placer.offsets());
+                let swept = sweep(&buffers);
+                prop_assert_eq!(swept.packing.offsets, placer.offsets());
+                prop_assert_eq!(swept.load_bytes, load);
             }
             prop_assert_eq!(validate(&buffers, placer.offsets(), height), Ok(()), "{}", by);
         }

@@ -4,7 +4,7 @@
 use super::exact::{Answer, decide};
 use super::greedy::greedy;
 use super::improve::improve;
-use super::packing::{Buffer, Packing, max_load_bytes};
+use super::packing::{Buffer, Packing};
 
 /// How much work a packing is worth. Work is counted, so that the same budget gives the
 /// same packing on any machine, as long as `stop` never says so.
@@ -45,8 +45,8 @@ const BISECTIONS: u32 = 6;
 /// If the sum of bytes passes the largest integer.
 #[must_use]
 pub fn pack(buffers: &[Buffer], goal_bytes: Option<u64>, budget: &Budget<'_>) -> Packing {
-    let load_bytes = max_load_bytes(buffers);
-    let mut best = greedy(buffers, load_bytes, budget.pairs, budget.stop);
+    let swept = greedy(buffers, budget.pairs, budget.stop);
+    let (mut best, load_bytes) = (swept.packing, swept.load_bytes);
     if buffers.len() > MOST_EXACT || budget.tries == 0 {
         improve(buffers, &mut best, load_bytes, budget.rounds, budget.stop);
         return best;

@@ -94,8 +94,6 @@ pub struct Calibration {
     pub unback: Vec<Point>,
     /// A copy inside the device, waited for.
     pub copy: Vec<Point>,
-    /// cuMemCreate alone, one handle.
-    pub create: Vec<Point>,
     /// cuMemMap of a handle that is mapped elsewhere too.
     pub map: Vec<Point>,
     /// cuMemSetAccess of such a mapping.
@@ -132,6 +130,7 @@ pub fn calibrate(
     let (reserve, back, unback) = pages(card, &sizes(&PAGE_SIZES))?;
     let copy = copies(card, &sizes(&COPY_SIZES))?;
     let single = mappings::mappings(card, &sizes(&PAGE_SIZES))?;
+    facts.push(mappings::many(card, identity.page_bytes)?);
     let (host_copy, ways) = bus::bus(card, &sizes(&COPY_SIZES))?;
     facts.extend(ways);
     card.clear();
@@ -145,7 +144,6 @@ pub fn calibrate(
         back,
         unback,
         copy,
-        create: single.create,
         map: single.map,
         access: single.access,
         unmap: single.unmap,
@@ -158,7 +156,7 @@ pub fn calibrate(
 impl Calibration {
     /// The measured tables, by the names that a device file has for them.
     #[must_use]
-    pub fn tables(&self) -> [(&'static str, &[Point]); 11] {
+    pub fn tables(&self) -> [(&'static str, &[Point]); 10] {
         [
             ("malloc", &self.malloc),
             ("free", &self.free),
@@ -166,7 +164,6 @@ impl Calibration {
             ("back", &self.back),
             ("unback", &self.unback),
             ("copy", &self.copy),
-            ("create", &self.create),
             ("map", &self.map),
             ("access", &self.access),
             ("unmap", &self.unmap),

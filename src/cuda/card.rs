@@ -127,10 +127,6 @@ pub trait Card: fmt::Debug {
     fn alias(&mut self, at: u64, from: u64, bytes: u64) -> Done;
     /// Lets mapped addresses be used (cuMemSetAccess).
     fn open(&mut self, at: u64, bytes: u64) -> Done;
-    /// Takes physical memory that is mapped nowhere (cuMemCreate); its handle.
-    fn create(&mut self, bytes: u64) -> Done<u64>;
-    /// Gives such memory back (cuMemRelease).
-    fn release(&mut self, handle: u64) -> Done;
 
     /// Has memory of the host ready for a copy of that size: pinning takes longer than copying.
     fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done;

@@ -70,8 +70,6 @@ pub struct Gpu {
     fetched: Vec<u64>,
     mapped: BTreeMap<u64, u64>,
     reservations: BTreeMap<u64, Reservation>,
-    /// Handles that are mapped nowhere.
-    loose: BTreeSet<sys::CUmemGenericAllocationHandle>,
     copies: Copies,
     pool: sys::CUmemoryPool,
     pooled: BTreeSet<u64>,
@@ -198,16 +196,6 @@ impl Card for Gpu {
 
     fn open(&mut self, at: u64, bytes: u64) -> Done {
         self.open_pages(at, bytes)
-    }
-
-    fn create(&mut self, bytes: u64) -> Done<u64> {
-        let handle = self.create_pages(bytes)?;
-        self.loose.insert(handle);
-        Ok(handle)
-    }
-
-    fn release(&mut self, handle: u64) -> Done {
-        self.release_loose(handle)
     }
 
     fn make_ready(&mut self, bytes: u64, kept_in: HostMemory) -> Done {

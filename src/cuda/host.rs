@@ -65,8 +65,6 @@ pub struct HostCard {
     reserved: BTreeMap<u64, u64>,
     /// Pages that are mapped a second time: first address to bytes and where they are.
     aliases: BTreeMap<u64, (u64, u64)>,
-    /// Physical memory that is mapped nowhere, by its handle.
-    loose: BTreeMap<u64, u64>,
     /// What the host keeps, by its ticket.
     copies: BTreeMap<u64, Vec<u8>>,
     tickets: u64,
@@ -91,7 +89,6 @@ impl HostCard {
             mapped: BTreeMap::new(),
             reserved: BTreeMap::new(),
             aliases: BTreeMap::new(),
-            loose: BTreeMap::new(),
             copies: BTreeMap::new(),
             tickets: 0,
             pool: None,
@@ -109,8 +106,8 @@ impl HostCard {
     }
 
     fn held_bytes(&self) -> u64 {
-        let mapped = self.mapped.values().chain(self.loose.values());
-        let mapped: u64 = mapped.map(|bytes| bytes.next_multiple_of(PAGE_BYTES)).sum();
+        let pages = |bytes: &u64| bytes.next_multiple_of(PAGE_BYTES);
+        let mapped: u64 = self.mapped.values().map(pages).sum();
         mapped + self.pool.as_ref().map_or(0, |pool| pool.high_bytes)
     }
 

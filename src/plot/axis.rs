@@ -1,5 +1,7 @@
 //! Axes: units, round ticks, and how numbers are written beside them.
 
+mod powers;
+
 /// What the numbers of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -22,14 +24,26 @@ pub struct Axis {
     pub label: String,
     /// What the numbers are.
     pub unit: Unit,
+    /// Whether it counts in powers, for values over several orders of magnitude.
+    pub in_powers: bool,
 }
 
 impl Axis {
-    /// An axis.
+    /// An axis with even steps.
     pub fn new(label: &str, unit: Unit) -> Self {
         Axis {
             label: label.to_owned(),
             unit,
+            in_powers: false,
+        }
+    }
+
+    /// An axis that counts in powers, and says so.
+    pub fn in_powers(label: &str, unit: Unit) -> Self {
+        Axis {
+            label: format!("{label} (logarithmic)"),
+            unit,
+            in_powers: true,
         }
     }
 }
@@ -44,9 +58,28 @@ pub(super) struct Scale {
     unit: String,
     /// What one of that unit is.
     factor: f64,
+    spacing: Spacing,
+}
+
+/// How the values of a scale lie from its low end to its high one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spacing {
+    /// Equal steps are equally wide.
+    Even,
+    /// Equal ratios are; the ends of the scale are logarithms, and zero is at the place told.
+    Powers { zero_at: f64 },
 }
 
 impl Scale {
+    /// Where a value lies between the ends of the scale.
+    pub fn along(&self, value: f64) -> f64 {
+        match self.spacing {
+            Spacing::Even => value,
+            Spacing::Powers { zero_at } if value <= 0.0 => zero_at,
+            Spacing::Powers { .. } => powers::log10(value),
+        }
+    }
+
     /// From zero (or below, where values are negative) to a round value at or above `high`.
     pub fn from_zero(unit: Unit, low: f64, high: f64, most: usize) -> Self {
         let low = low.min(0.0);
@@ -105,6 +138,7 @@ impl Scale {
             ticks,
             unit,
             factor,
+            spacing: Spacing::Even,
         }
     }
 

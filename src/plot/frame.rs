@@ -100,13 +100,13 @@ pub(super) struct Panel {
 impl Panel {
     /// Where a value of the horizontal axis is, kept inside.
     pub fn px(&self, value: f64) -> f64 {
-        let share = (value - self.x.low) / (self.x.high - self.x.low);
+        let share = (self.x.along(value) - self.x.low) / (self.x.high - self.x.low);
         self.left + share.clamp(0.0, 1.0) * (self.right - self.left)
     }
 
     /// Where a value of the vertical axis is, kept inside.
     pub fn py(&self, value: f64) -> f64 {
-        let share = (value - self.y.low) / (self.y.high - self.y.low);
+        let share = (self.y.along(value) - self.y.low) / (self.y.high - self.y.low);
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
     }
 
@@ -201,7 +201,8 @@ pub(super) fn y_room(scale: &Scale) -> f64 {
 pub(super) fn fit(width: f64, scale: impl Fn(usize) -> Scale) -> Scale {
     const CLEAR: f64 = 22.0;
     let clear = |scale: &Scale| {
-        let along = |value: f64| (value - scale.low) / (scale.high - scale.low) * width;
+        let along =
+            |value: f64| (scale.along(value) - scale.low) / (scale.high - scale.low) * width;
         scale.ticks.windows(2).all(|pair| {
             let room = along(pair[1].0) - along(pair[0].0);
             room >= (text_width(&pair[0].1, TICK) + text_width(&pair[1].1, TICK)) / 2.0 + CLEAR

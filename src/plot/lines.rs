@@ -21,9 +21,9 @@ pub struct LineChart {
     pub title: String,
     /// Of what: trace, capacity, seed.
     pub subtitle: String,
-    /// The horizontal axis.
+    /// The horizontal axis; in powers zero has a place of its own.
     pub x: Axis,
-    /// The vertical axis: from zero, unless all curves have a middle and zero is far below them.
+    /// The vertical axis, never in powers: from zero, unless all curves have a middle and zero is far below them.
     pub y: Axis,
     /// The curves, in the order of the legend.
     pub series: Vec<Series>,
@@ -218,7 +218,16 @@ fn bounds(chart: &LineChart) -> Option<((f64, f64), (f64, f64))> {
 
 fn x_scale(chart: &LineChart, width: f64) -> Scale {
     let ((low, high), _) = bounds(chart).unwrap_or(((0.0, 0.0), (0.0, 0.0)));
-    frame::fit(width, |most| Scale::over(chart.x.unit, low, high, most))
+    let points = chart.series.iter().flat_map(|series| &series.points);
+    let above_zero = points.map(|point| point.x).filter(|x| *x > 0.0);
+    let least = above_zero.fold(f64::INFINITY, f64::min);
+    frame::fit(width, |most| {
+        if chart.x.in_powers && least <= high {
+            Scale::powers(chart.x.unit, (least, high), low <= 0.0, most)
+        } else {
+            Scale::over(chart.x.unit, low, high, most)
+        }
+    })
 }
 
 /// From zero to the highest point and guide; a guide far above all curves is not drawn, for it would

@@ -1,6 +1,5 @@
 //! Pareto charts: two measures against each other, less of both being better.
 
-mod decades;
 mod labels;
 
 use super::axis::{Axis, Scale};
@@ -141,14 +140,14 @@ fn drawn(chart: &ParetoChart, looks: &[Look], entries: &[Entry]) -> Option<Scene
         .collect();
     let spots: Vec<Spot> = points
         .iter()
-        .map(|point| (panel.px(axes.along(point.x)), panel.py(point.y)))
+        .map(|point| (panel.px(point.x), panel.py(point.y)))
         .collect();
     let front = front(&points);
     let stairs = stairs(&panel, &front, &spots);
     let mut strokes: Vec<(Spot, Spot)> = stairs.windows(2).map(|it| (it[0], it[1])).collect();
     scene.line(stairs, FRONT, 3.0);
     for (point, look) in points.iter().zip(looks) {
-        for (from, to) in cross(&panel, &axes, point) {
+        for (from, to) in cross(&panel, point) {
             scene.line(vec![from, to], look.color, 2.0);
             strokes.push((from, to));
         }
@@ -205,28 +204,19 @@ impl Axes {
     fn x(&self, width: f64) -> Scale {
         frame::fit(width, |most| {
             if self.far {
-                decades::scale(self.unit, self.low, self.high, most)
+                Scale::powers(self.unit, (self.low, self.high), false, most)
             } else {
                 Scale::round(self.unit, self.low, self.high, most)
             }
         })
     }
 
-    /// A value as the horizontal scale counts.
-    fn along(&self, value: f64) -> f64 {
-        if self.far {
-            decades::log10(value)
-        } else {
-            value
-        }
-    }
-
     fn title(&self, chart: &ParetoChart) -> Axis {
-        let mut title = chart.x.clone();
         if self.far {
-            title.label += " (logarithmic)";
+            Axis::in_powers(&chart.x.label, chart.x.unit)
+        } else {
+            chart.x.clone()
         }
-        title
     }
 }
 
@@ -245,9 +235,9 @@ fn stairs(panel: &Panel, front: &[usize], spots: &[Spot]) -> Vec<Spot> {
 }
 
 /// How far a point spreads both ways, as two strokes.
-fn cross(panel: &Panel, axes: &Axes, point: &ParetoPoint) -> [(Spot, Spot); 2] {
-    let (x, y) = (panel.px(axes.along(point.x)), panel.py(point.y));
-    let [left, _, right] = point.xs().map(|value| panel.px(axes.along(value)));
+fn cross(panel: &Panel, point: &ParetoPoint) -> [(Spot, Spot); 2] {
+    let (x, y) = (panel.px(point.x), panel.py(point.y));
+    let [left, _, right] = point.xs().map(|value| panel.px(value));
     let [low, _, high] = point.ys().map(|value| panel.py(value));
     [((left, y), (right, y)), ((x, low), (x, high))]
 }

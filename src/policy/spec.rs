@@ -7,9 +7,9 @@ use super::bfc::{ort, xla};
 use super::rmm::{arena, binning, fixed, pool};
 use super::{
     Policy, PolicyError, best_fit, buddy, bump, compaction, cuda_malloc, cuda_malloc_async, cupy,
-    first_fit, growing, hybrid, lifetime, managed, next_fit, offset_allocator, paging, planned,
-    pytorch, size_class, stitching, stitching_pages, stream_first_fit, tlsf, uniform, vma,
-    worst_fit,
+    first_fit, growing, hybrid, lifetime, llama_cpp_pool, managed, next_fit, offset_allocator,
+    paging, planned, pytorch, size_class, stitching, stitching_pages, stream_first_fit, tlsf,
+    uniform, vma, worst_fit,
 };
 
 /// Builds the policy that a wrapper names, such as `best-fit:alignment=512B`.
@@ -73,6 +73,8 @@ pub enum Spec {
     RmmFixed(fixed::Spec),
     /// CuPy's memory pool.
     CupyPool(cupy::Spec),
+    /// llama.cpp's pool of whole buffers.
+    LlamaCppPool(llama_cpp_pool::Spec),
     /// Where a plan made beforehand says.
     Planned(planned::Spec),
     /// Lets another policy oversubscribe the card.
@@ -136,6 +138,7 @@ impl Spec {
             Spec::RmmBinning(spec) => Box::new(binning::Binning::new(spec)?),
             Spec::RmmFixed(spec) => Box::new(fixed::Fixed::new(spec)?),
             Spec::CupyPool(spec) => Box::new(cupy::CuPy::new(spec.clone())),
+            Spec::LlamaCppPool(spec) => Box::new(llama_cpp_pool::LlamaCppPool::new(spec.clone())?),
             Spec::Planned(spec) => {
                 Box::new(planned::Planned::new(spec, inner(&spec.over)?, foresight)?)
             }

@@ -66,9 +66,6 @@ pub struct Device {
     pub unback: Curve,
     /// A copy inside the device, as the host waits for it.
     pub copy: Curve,
-    /// cuMemCreate alone; a call for every page of what is to be stitched.
-    #[serde(default)]
-    pub create: Curve,
     /// cuMemMap alone; a call for every page that is stitched.
     #[serde(default)]
     pub map: Curve,
@@ -120,7 +117,6 @@ impl Device {
             back: Curve::default(),
             unback: Curve::default(),
             copy: Curve::default(),
-            create: Curve::default(),
             map: Curve::default(),
             access: Curve::default(),
             unmap: Curve::default(),
@@ -141,7 +137,6 @@ impl Device {
             ("back", &device.back),
             ("unback", &device.unback),
             ("copy", &device.copy),
-            ("create", &device.create),
             ("map", &device.map),
             ("access", &device.access),
             ("unmap", &device.unmap),
@@ -174,37 +169,36 @@ impl Device {
         self.reserve.at(bytes)
     }
 
-    /// Creating, mapping and opening pages, ns.
+    /// Creating, mapping and opening pages of `page_bytes`, ns. Each is a handle of its
+    /// own, as it can be taken away alone, and costs as much as alone: the driver opens
+    /// and unmaps page by page even where one call names them all.
     #[must_use]
-    pub fn back_ns(&self, bytes: u64) -> u64 {
-        self.back.at(bytes)
+    pub fn back_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        pages(bytes, page_bytes).saturating_mul(self.back.at(page_bytes))
     }
 
-    /// Unmapping and releasing pages, ns.
+    /// Unmapping and releasing pages of `page_bytes`, ns.
     #[must_use]
-    pub fn unback_ns(&self, bytes: u64) -> u64 {
-        self.unback.at(bytes)
+    pub fn unback_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        pages(bytes, page_bytes).saturating_mul(self.unback.at(page_bytes))
     }
 
-    /// What [`back_ns`](Self::back_ns) leaves out where every page of `page_bytes` is a
-    /// handle of its own: creating and mapping all of them but the first, ns.
+    /// Mapping pages a second time, ns.
     #[must_use]
-    pub fn handles_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
-        let more = (bytes / page_bytes.max(1)).saturating_sub(1);
-        more.saturating_mul(self.create.at(page_bytes) + self.map.at(page_bytes))
+    pub fn map_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        pages(bytes, page_bytes).saturating_mul(self.map.at(page_bytes))
     }
 
-    /// Mapping pages a second time and opening them, ns: a call a page, and one for all.
+    /// Opening pages that were mapped a second time, ns.
     #[must_use]
-    pub fn alias_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
-        let pages = bytes / page_bytes.max(1);
-        pages.saturating_mul(self.map.at(page_bytes)) + self.access.at(bytes)
+    pub fn access_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        pages(bytes, page_bytes).saturating_mul(self.access.at(page_bytes))
     }
 
-    /// Unmapping a second mapping, ns.
+    /// Unmapping a second mapping of pages, ns.
     #[must_use]
-    pub fn unalias_ns(&self, bytes: u64) -> u64 {
-        self.unmap.at(bytes)
+    pub fn unmap_ns(&self, bytes: u64, page_bytes: u64) -> u64 {
+        pages(bytes, page_bytes).saturating_mul(self.unmap.at(page_bytes))
     }
 
     /// Copying `bytes` to the host or back, ns.
@@ -223,4 +217,8 @@ impl Device {
         let once = self.copy.at(bytes);
         if distance < bytes { 2 * once } else { once }
     }
+}
+/// How many pages `bytes` are, the last one whole; a page of no bytes counts as one byte.
+fn pages(bytes: u64, page_bytes: u64) -> u64 {
+    bytes.div_ceil(page_bytes.max(1))
 }

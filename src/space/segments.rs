@@ -115,7 +115,7 @@ impl Space {
         if bytes == 0 || bytes > old.bytes || !bytes.is_multiple_of(page) {
             self.broken(block.0, "mapping a range that is no whole number of pages");
         }
-        self.charge_call(self.device.back_ns(bytes));
+        self.charge_call(self.device.back_ns(bytes, page));
         if bytes > self.room_bytes() {
             return Err(self.refuse(bytes));
         }
@@ -159,7 +159,7 @@ impl Space {
         self.lose_free(old.bytes);
         self.counters.page_bytes -= old.bytes;
         self.counters.reserved_bytes -= old.bytes;
-        self.charge_call(self.device.unback_ns(old.bytes));
+        self.charge_call(self.device.unback_ns(old.bytes, page));
         self.emit(Step::new(
             StepKind::Unback(SegmentId(old.segment)),
             old.base,

@@ -61,7 +61,8 @@ impl Space {
         self.charge_call(self.device.reserve_ns(bytes));
         let (segment, alias) = self.new_segment(base, bytes, page_bytes, State::Lent);
         self.emit(Step::new(StepKind::Reserve(segment), base, bytes));
-        self.charge_call(self.device.alias_ns(bytes, page_bytes));
+        self.charge_call(self.device.map_ns(bytes, page_bytes));
+        self.charge_call(self.device.access_ns(bytes, page_bytes));
         let mut address = base;
         for part in free {
             let (from, bytes) = (self.base(*part), self.bytes(*part));
@@ -120,7 +121,8 @@ impl Space {
                 self.aliases.over.remove(&part.0);
             }
         }
-        self.charge_call(self.device.unalias_ns(old.bytes));
+        let page_bytes = self.segments[old.segment as usize].page_bytes;
+        self.charge_call(self.device.unmap_ns(old.bytes, page_bytes));
         self.emit(Step::new(StepKind::Unalias(segment), old.base, old.bytes));
         self.driver.unreserve(old.base, old.bytes);
         self.charge_call(self.device.reserve_ns(old.bytes));

@@ -13,6 +13,8 @@ pub(super) struct Sections {
     /// The first buffer that could change places with each: in the same sections, and
     /// aligned in such a way that the two may lie upon each other in either order.
     pub group: Vec<u32>,
+    /// The first buffer that is the same in all that counts: sections, bytes and alignment.
+    pub twin: Vec<u32>,
     /// Bytes alive in each section.
     pub load_bytes: Vec<u64>,
     live: Lists,
@@ -87,6 +89,7 @@ impl Sections {
         Sections {
             load_bytes: (0..moments.len()).map(load).collect(),
             group: groups(buffers, &span),
+            twin: twins(buffers, &span),
             span,
             live,
             starts,
@@ -125,4 +128,15 @@ fn groups(buffers: &[Buffer], span: &[(u32, u32)]) -> Vec<u32> {
         }
     };
     (0..buffers.len()).map(group).collect()
+}
+
+fn twins(buffers: &[Buffer], span: &[(u32, u32)]) -> Vec<u32> {
+    let mut first = BTreeMap::new();
+    let twin = |number: usize| {
+        let Buffer { bytes, align, .. } = buffers[number];
+        *first
+            .entry((span[number], bytes, align))
+            .or_insert(number as u32)
+    };
+    (0..buffers.len()).map(twin).collect()
 }

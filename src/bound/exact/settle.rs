@@ -71,12 +71,16 @@ impl State<'_> {
         })
     }
 
-    /// Whether a buffer may rest on the floor of a run: nowhere barred, and somewhere upon
-    /// another buffer.
+    /// Whether a buffer may rest on the floor of a run: nowhere barred, somewhere upon
+    /// another buffer, and before its later twins.
     fn rests(&self, at: u32, run: &Range<usize>) -> bool {
         let number = at as usize;
         let span = self.sections.span(number);
-        if self.placed[number] || span.start < run.start || span.end > run.end {
+        if self.placed[number]
+            || span.start < run.start
+            || span.end > run.end
+            || self.has_twin_before(number)
+        {
             return false;
         }
         let ground = &self.ground[span];

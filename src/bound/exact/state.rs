@@ -72,6 +72,10 @@ pub(super) struct State<'a> {
     pub rest_bytes: Vec<u64>,
     /// Unplaced buffers that reach over the border before each section.
     crossing: Vec<u32>,
+    /// How many twins of a buffer rank before it.
+    turn: Vec<u32>,
+    /// How many of those that are twins of the first are placed.
+    gone: Vec<u32>,
     /// End and rank of the buffer of each group that was placed last.
     last: Vec<(u64, u32)>,
     /// How often each section was the one that did not work out; never 0.
@@ -101,6 +105,8 @@ impl<'a> State<'a> {
             placed: vec![false; buffers.len()],
             rest_bytes: vec![0; sections.len()],
             crossing: vec![0; sections.len()],
+            turn: vec![0; buffers.len()],
+            gone: vec![0; buffers.len()],
             last: vec![(WALL, 0); buffers.len()],
             blame: vec![1; sections.len()],
             log: Vec::new(),
@@ -111,9 +117,15 @@ impl<'a> State<'a> {
 
     /// Nothing is placed.
     pub fn reset(&mut self, order: &[u32], height_bytes: u64) {
+        self.gone.fill(0);
         for (rank, at) in order.iter().enumerate() {
-            self.rank[*at as usize] = rank as u32;
+            let number = *at as usize;
+            self.rank[number] = rank as u32;
+            let before = &mut self.gone[self.sections.twin[number] as usize];
+            self.turn[number] = *before;
+            *before += 1;
         }
+        self.gone.fill(0);
         self.height_bytes = height_bytes;
         self.log.clear();
         self.ground.fill(EMPTY);
@@ -159,6 +171,12 @@ impl<'a> State<'a> {
         end == floor && self.rank[number] < rank
     }
 
+    /// Whether a buffer has a twin that ranks before it and is not placed yet. Twins lie in the
+    /// order of their ranks: any two of them could change places.
+    pub fn has_twin_before(&self, number: usize) -> bool {
+        self.turn[number] != self.gone[self.sections.twin[number] as usize]
+    }
+
     /// Places a buffer on the floor of its sections, which is the same in all of them.
     pub fn place(&mut self, at: u32) -> Result<(), Culprit> {
         let number = at as usize;
@@ -169,6 +187,7 @@ impl<'a> State<'a> {
         self.placed[number] = true;
         self.offsets[number] = offset;
         self.log.push(Change::Placed(at));
+        self.gone[self.sections.twin[number] as usize] += 1;
         let group = self.sections.group[number];
         self.log
             .push(Change::Last(group, self.last[group as usize]));
@@ -310,6 +329,7 @@ impl<'a> State<'a> {
                 Change::Placed(at) => {
                     let number = at as usize;
                     self.placed[number] = false;
+                    self.gone[self.sections.twin[number] as usize] -= 1;
                     let span = self.sections.span(number);
                     for section in span.clone() {
                         if section > span.start {

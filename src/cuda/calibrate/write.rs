@@ -15,8 +15,8 @@ impl Calibration {
             "# {}.\n# Made by `vramlab calibrate`. Each table: [bytes, nanoseconds], medians of the \
              host's time;\n# beside them the 10th to the 90th percentile and how many \
              measurements.\n# back = cuMemCreate + cuMemMap + cuMemSetAccess, unback = cuMemUnmap \
-             + cuMemRelease,\n# copy = device-to-device, waited for; the largest moves {} a \
-             second.\n# create, map, access, unmap: single calls, on pages that are mapped \
+             + cuMemRelease, both of one handle,\n# copy = device-to-device, waited for; the largest moves {} a \
+             second.\n# map, access, unmap: single calls, on one handle that is mapped \
              elsewhere too.\n# host_copy: half of a copy to pinned memory of the host and \
              back.\n# sync_ns: from the launch of one kernel over 1 MiB to the host's going on; \
              what runs longer is waited for longer.\n",

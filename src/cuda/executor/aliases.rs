@@ -12,7 +12,7 @@ impl Executor<'_> {
         let (from, parts) = self.tenants.real(step.from);
         let page_bytes = parts.page_bytes;
         let device = &self.plan.device;
-        let model_ns = step.bytes / page_bytes.max(1) * device.map.at(page_bytes);
+        let model_ns = device.map_ns(step.bytes, page_bytes);
         let first = self.tenants.add_part(at, step.bytes, from, backing.real);
         if self.plan.how.fault == Some(Fault::PageTwice) && at != backing.real {
             // Every page of the part is the first one of the alias.
@@ -25,7 +25,7 @@ impl Executor<'_> {
         self.row.aliased_bytes += step.bytes;
         let (base, bytes) = (backing.real, backing.bytes);
         if at + step.bytes == base + bytes {
-            let model_ns = self.plan.device.access.at(bytes);
+            let model_ns = self.plan.device.access_ns(bytes, page_bytes);
             self.timed(model_ns, |card| card.open(base, bytes))?;
         }
         Ok(())
@@ -36,7 +36,7 @@ impl Executor<'_> {
         self.settle()?;
         let (base, backing) = self.tenants.real(step.address);
         self.tenants.remove_parts(base, backing.bytes);
-        let model_ns = self.plan.device.unalias_ns(step.bytes);
+        let model_ns = self.plan.device.unmap_ns(step.bytes, backing.page_bytes);
         self.timed(model_ns, |card| card.unback(base, backing.bytes))
     }
 }

@@ -187,8 +187,7 @@ impl Executor<'_> {
         self.hold(step.bytes)?;
         let (real, backing) = self.tenants.real(step.address);
         let device = &self.plan.device;
-        let model_ns =
-            device.back_ns(step.bytes) + device.handles_ns(step.bytes, backing.page_bytes);
+        let model_ns = device.back_ns(step.bytes, backing.page_bytes);
         self.timed(model_ns, |card| {
             card.back(real, step.bytes, backing.page_bytes)
         })
@@ -196,9 +195,10 @@ impl Executor<'_> {
 
     fn unback(&mut self, step: &Step) -> Result<(), CardError> {
         self.settle()?;
-        let (real, _) = self.tenants.real(step.address);
+        let (real, backing) = self.tenants.real(step.address);
         self.held_bytes -= step.bytes;
-        let model_ns = self.plan.device.unback_ns(step.bytes);
+        let device = &self.plan.device;
+        let model_ns = device.unback_ns(step.bytes, backing.page_bytes);
         self.timed(model_ns, |card| card.unback(real, step.bytes))
     }
 

@@ -123,23 +123,13 @@ impl Gpu {
     }
 
     /// Physical memory of its own.
-    pub(super) fn create_pages(&self, bytes: u64) -> Done<sys::CUmemGenericAllocationHandle> {
+    fn create_pages(&self, bytes: u64) -> Done<sys::CUmemGenericAllocationHandle> {
         let (properties, mut handle) = (pages_of(self.device), 0);
         // SAFETY: the driver reads the properties and writes one handle.
         unsafe { sys::cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0) }
             .result()
             .map_err(told("cuMemCreate", bytes))?;
         Ok(handle)
-    }
-
-    pub(super) fn release_loose(&mut self, handle: sys::CUmemGenericAllocationHandle) -> Done {
-        if !self.loose.remove(&handle) {
-            return Err(unknown("cuMemRelease", handle));
-        }
-        // SAFETY: the handle is in the books, and leaves them here.
-        unsafe { sys::cuMemRelease(handle) }
-            .result()
-            .map_err(told("cuMemRelease", 0))
     }
 
     fn back_page(&mut self, at: u64, bytes: u64) -> Done {
@@ -194,16 +184,16 @@ impl Gpu {
             reservation.pages.remove(page);
         }
         let mut done = Ok(());
-        for (at, page) in pages {
-            // SAFETY: the page was mapped as one, and the host has waited for its users.
-            let unmapped = unsafe { sys::cuMemUnmap(at, page.bytes as usize) };
+        for (at, bytes) in mappings(&pages) {
+            // SAFETY: whole mappings, and the host has waited for their users.
+            let unmapped = unsafe { sys::cuMemUnmap(at, bytes as usize) };
             done = done.and(unmapped.result().map_err(told("cuMemUnmap", 0)));
-            if !page.alias {
-                // SAFETY: the handle is released once; it leaves the books above. Where it
-                // is still mapped elsewhere, its memory goes with the last mapping.
-                let released = unsafe { sys::cuMemRelease(page.handle) };
-                done = done.and(released.result().map_err(told("cuMemRelease", 0)));
-            }
+        }
+        for (_, page) in pages.iter().filter(|(_, page)| !page.alias) {
+            // SAFETY: the handle is released once; it left the books above. Where it is
+            // still mapped elsewhere, its memory goes with the last mapping.
+            let released = unsafe { sys::cuMemRelease(page.handle) };
+            done = done.and(released.result().map_err(told("cuMemRelease", 0)));
         }
         done
     }
@@ -282,8 +272,20 @@ impl Gpu {
             let _ = self.free_addresses(base);
         }
         self.reservations.clear();
-        while let Some(handle) = self.loose.first().copied() {
-            let _ = self.release_loose(handle);
-        }
     }
+}
+
+/// What is unmapped by a call each: own pages one by one, as allocators do that release
+/// each handle behind it; second mappings by the run, as they go together.
+fn mappings(pages: &[(u64, Page)]) -> Vec<(u64, u64)> {
+    let mut calls: Vec<(u64, u64)> = Vec::new();
+    let mut run_end = None;
+    for (at, page) in pages {
+        match calls.last_mut() {
+            Some(last) if page.alias && run_end == Some(*at) => last.1 += page.bytes,
+            _ => calls.push((*at, page.bytes)),
+        }
+        run_end = page.alias.then_some(at + page.bytes);
+    }
+    calls
 }

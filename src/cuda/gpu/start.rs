@@ -95,7 +95,6 @@ impl Gpu {
             fetched: Vec::new(),
             mapped: Default::default(),
             reservations: Default::default(),
-            loose: Default::default(),
             copies: Default::default(),
             pool: std::ptr::null_mut(),
             pooled: Default::default(),

@@ -76,20 +76,6 @@ impl Card for HostCard {
         mapped.then_some(()).ok_or_else(|| unknown("open", at))
     }
 
-    fn create(&mut self, bytes: u64) -> Done<u64> {
-        if self.held_bytes() + bytes > self.total_bytes {
-            return Err(CardError::OutOfMemory { bytes });
-        }
-        let handle = self.ticket();
-        self.loose.insert(handle, bytes);
-        Ok(handle)
-    }
-
-    fn release(&mut self, handle: u64) -> Done {
-        let gone = self.loose.remove(&handle);
-        gone.map(|_| ()).ok_or_else(|| unknown("release", handle))
-    }
-
     fn make_ready(&mut self, _bytes: u64, _kept_in: HostMemory) -> Done {
         Ok(())
     }

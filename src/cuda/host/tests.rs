@@ -46,14 +46,3 @@ fn a_copy_comes_back_as_it_went_and_memory_taken_anew_holds_nothing() {
     assert_eq!(card.forget(ticket), Ok(()));
     assert!(card.load(ticket, again).is_err());
 }
-
-#[test]
-fn a_handle_takes_memory_until_it_is_released() {
-    let mut card = HostCard::new(64 * MIB);
-    let handle = card.create(40 * MIB).expect("room");
-    assert!(card.create(40 * MIB).is_err());
-    assert_eq!(card.free_bytes(), Ok(Some(24 * MIB)));
-    assert_eq!(card.release(handle), Ok(()));
-    assert!(card.release(handle).is_err());
-    assert_eq!(card.free_bytes(), Ok(Some(64 * MIB)));
-}

@@ -27,7 +27,7 @@ pub fn of(groups: &Groups<'_>, workload: &str) -> Option<Chart> {
         Chart::Lines(LineChart {
             title: "Footprint against what is moved for it".into(),
             subtitle: format!("{workload}, capacity {capacity}{seeds}{spread}"),
-            x: Axis::new("bytes moved", Unit::Bytes),
+            x: Axis::in_powers("bytes moved", Unit::Bytes),
             y: Axis::new("footprint", Unit::Bytes),
             series: curves,
             guides: vec![Guide {
@@ -57,7 +57,7 @@ fn curve<'a>(family: &[Label<'_>], rows: impl Fn(&str) -> &'a [&'a Row]) -> Opti
     let mut points: Vec<Point> = family.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     Some(Series {
-        name: format!("{} by {key}", family[0].head),
+        name: format!("{}, by {key}", family[0].head),
         shape: Shape::Line,
         points,
     })
@@ -101,7 +101,7 @@ mod tests {
         let [curve] = &*chart.series else {
             panic!("two parameters vary, or nothing moves: {:?}", chart.series);
         };
-        assert_eq!(curve.name, "steps by moves");
+        assert_eq!(curve.name, "steps, by moves");
         let xs: Vec<f64> = curve.points.iter().map(|point| point.x).collect();
         assert_eq!((xs, chart.guides[0].value), (vec![0.0, 70.0], 50.0));
         assert!(of(&Groups::of(&cells[..1]), "t").is_none());

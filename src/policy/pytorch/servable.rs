@@ -22,7 +22,8 @@ impl PyTorch {
         // Small requests are served by the small pool only, large ones by the large one.
         let large = Some(largest(&pair.large)).filter(|bytes| *bytes > SMALL_BYTES);
         let cached = large.unwrap_or_else(|| largest(&pair.small).min(SMALL_BYTES));
-        let total = space.own_reserved_bytes();
+        // Its own count: whoever asks may not have narrowed the Space to the policy's share.
+        let total = self.statistics.reserved_bytes.all.current as u64;
         let room = self
             .cap_bytes
             .map_or(UNLIMITED, |cap| cap.saturating_sub(total));

@@ -240,7 +240,6 @@ impl Cache {
             space.unreserve(block);
             return Err(shortage);
         }
-        space.charge(space.device().handles_ns(bytes, self.chunk_bytes));
         self.own(space.segment(block), Some(stream));
         Ok(block)
     }
