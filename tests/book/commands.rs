@@ -17,7 +17,7 @@ pub struct Command {
 /// What a command is, and so how it is tested.
 #[derive(Debug, PartialEq)]
 pub enum Kind {
-    /// A shell line with the program in it, which is run.
+    /// A shell line with the program in it, or a copy of what it made: it is run.
     Program(String),
     /// A script of the page, which is run beside stand-ins for its libraries.
     Script(String),
@@ -25,43 +25,70 @@ pub enum Kind {
     Tool,
 }
 
-/// The commands of a block: of an indented one every line, of `sh` fences too.
+/// A line of a block of shell lines.
+#[derive(Debug)]
+pub enum Line {
+    Command(Command),
+    /// A line of output, in a fence `console`, with its number.
+    Output(usize, String),
+}
+
+/// The lines of a block: of an indented one, and of a fence `sh`, each is a command; of a fence
+/// `console` those that begin with `$ `, and what follows one is its output.
 ///
 /// # Panics
-/// Where a block of text begins a line with the program's name: it would look like a command.
-pub fn of(page: &Page, block: &Block) -> Vec<Command> {
-    let shell = block.info.as_deref().is_none_or(|info| info == "sh");
-    let mut commands = Vec::new();
+/// Where another block begins a line with the program's name: it would look like a command.
+pub fn of(page: &Page, block: &Block) -> Vec<Line> {
+    let console = block.info.as_deref() == Some("console");
+    let shell = console || block.info.as_deref().is_none_or(|info| info == "sh");
+    let mut found = Vec::new();
     let mut lines = block.text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
-        let typed = ["vramlab ", "$ vramlab "]
-            .iter()
-            .any(|it| first.starts_with(it));
+        let at = block.line + at;
         assert!(
-            shell || !typed || block.file().is_some(),
-            "{}:{}: a command in a block that is no shell",
+            shell || !first.starts_with("vramlab ") || block.file().is_some(),
+            "{}:{at}: a command in a block that is no shell",
             page.path.display(),
-            block.line + at
         );
-        if !shell || first.trim().is_empty() || first.starts_with('#') {
+        let typed = if console {
+            first.strip_prefix("$ ")
+        } else {
+            Some(first)
+        };
+        let Some(typed) = typed else {
+            output(at, first, &mut found);
+            continue;
+        };
+        if !shell || typed.trim().is_empty() || typed.starts_with('#') {
             continue;
         }
-        let mut text = first.to_owned();
+        let mut text = typed.to_owned();
         while let Some(open) = text.strip_suffix('\\') {
             let (_, next) = lines.next().expect("a line follows");
-            text = format!("{} {}", open.trim_end(), next.trim());
+            let next = next.trim_start_matches("> ").trim();
+            text = format!("{} {next}", open.trim_end());
         }
         let (typed, comment) = text.split_once(" # ").unwrap_or((&text, ""));
         let states = comment
             .split_once("exits with ")
             .and_then(|(_, code)| code.split_whitespace().next()?.parse().ok());
-        commands.push(Command {
-            line: block.line + at,
+        found.push(Line::Command(Command {
+            line: at,
             text: typed.trim().to_owned(),
             states,
-        });
+        }));
     }
-    commands
+    found
+}
+
+/// A line of a fence `console` that nobody types: output, or the exit code of the command above as `? 20`.
+fn output(at: usize, line: &str, found: &mut Vec<Line>) {
+    let code = line.strip_prefix("? ").and_then(|code| code.parse().ok());
+    match (code, found.last_mut()) {
+        (Some(code), Some(Line::Command(command))) => command.states = Some(code),
+        _ if line.is_empty() => {}
+        _ => found.push(Line::Output(at, line.to_owned())),
+    }
 }
 
 /// What a command is.
@@ -75,7 +102,7 @@ pub fn kind(text: &str) -> Result<Kind, String> {
     let settings = words.iter().take_while(is_setting).count();
     let words = &words[settings..];
     match words {
-        ["vramlab", ..] => Ok(Kind::Program(text.to_owned())),
+        ["vramlab" | "cp" | "mkdir", ..] => Ok(Kind::Program(text.to_owned())),
         ["cargo", "run", rest @ ..] => through_cargo(text, rest),
         ["cargo", rest @ ..] => cargo(rest).map(|()| Kind::Tool),
         ["just", recipe, ..] => {

@@ -57,6 +57,8 @@ impl Sandbox {
         for name in FOLDERS {
             link(root().join(name), name);
         }
+        fs::create_dir(folder.path().join("tests")).expect("a folder");
+        link(root().join("tests/data"), "tests/data");
         // A copy, because `calibrate` writes there.
         copy(
             &root().join("experiments"),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
 
-use crate::commands::{self, Kind};
-use crate::pages::{self, Block, Page, root};
+use crate::commands::{self, Command, Kind, Line};
+use crate::pages::{self, Page, root};
 use crate::sandbox::{Cache, RESULTS, Ran, Sandbox, shared};
 
 /// How a command is run otherwise than it stands there, and why.
@@ -23,12 +23,17 @@ enum How {
     With(&'static str),
     /// It ends with 30, for want of a card.
     Card,
+    /// Another test runs it, in this file.
+    Elsewhere(&'static str),
     /// With one argument replaced where the shared data is; without it, it ends with code 2.
     Shared(&'static str, &'static str),
 }
 
 /// The table of exceptions. One that no page needs any more fails the test.
-const EXCEPTIONS: [Exception; 11] = [
+const EXCEPTIONS: [Exception; 14] = [
+    elsewhere("vramlab fit ../shared/"),
+    elsewhere("vramlab compare ../shared/"),
+    elsewhere("vramlab run experiments/lifetime.toml"),
     dry_run("vramlab run experiments/fragmentation.toml"),
     dry_run("vramlab run experiments/claims.toml"),
     dry_run("vramlab run experiments/compaction.toml"),
@@ -66,6 +71,14 @@ const EXCEPTIONS: [Exception; 11] = [
     },
 ];
 
+const fn elsewhere(begins: &'static str) -> Exception {
+    Exception {
+        begins,
+        how: How::Elsewhere("tests/write_a_policy.rs"),
+        because: "that test runs it, and compares the figures of the page",
+    }
+}
+
 const fn dry_run(begins: &'static str) -> Exception {
     Exception {
         begins,
@@ -92,7 +105,10 @@ pub struct Walk {
 impl Walk {
     /// Before the first page.
     pub fn new(snapshot: PathBuf) -> Self {
-        let python = Command::new("python3").arg("--version").output().is_ok();
+        let python = process::Command::new("python3")
+            .arg("--version")
+            .output()
+            .is_ok();
         if !python {
             println!("python3 is not here: the recorders of docs/record.md are not run");
         }
@@ -131,39 +147,47 @@ impl Walk {
     /// Runs a page, from top to bottom.
     pub fn page(&mut self, page: &Page) {
         let sandbox = Sandbox::new(&self.snapshot);
-        let mut last: Option<Ran> = None;
+        let mut printed = Vec::new();
         for block in page.blocks() {
             if let Some(name) = block.file() {
                 sandbox.write(name, &block.text);
             } else if block.info.as_deref() == Some("text output") {
-                self.output(page, &block, last.as_ref());
+                for (at, line) in block.text.lines().enumerate() {
+                    self.output(page, block.line + at, line, &mut printed);
+                }
             }
-            for command in commands::of(page, &block) {
-                let place = format!("{}:{}: {}", page.path.display(), command.line, command.text);
-                let ran = match commands::kind(&command.text) {
-                    Err(error) => {
-                        self.wrong.push(format!("{place}\n{error}"));
-                        continue;
-                    }
-                    Ok(Kind::Tool) => continue,
-                    Ok(Kind::Script(_)) if !self.python => stand_in(&sandbox),
-                    Ok(Kind::Script(name)) => sandbox.script(&name),
-                    Ok(Kind::Program(line)) => {
-                        let (line, code) = self.except(line);
-                        let wanted = command.states.unwrap_or(code);
-                        let ran = sandbox.shell(&line, &mut self.cache);
-                        self.expect(&place, wanted, &ran);
-                        last = Some(ran);
-                        continue;
-                    }
-                };
-                self.expect(&place, 0, &ran);
+            for line in commands::of(page, &block) {
+                match line {
+                    Line::Command(command) => printed = self.command(page, &command, &sandbox),
+                    Line::Output(at, line) => self.output(page, at, &line, &mut printed),
+                }
             }
         }
         self.pictures(page, &sandbox);
         self.rewrite(page);
         // What it made may be needed by a later page.
         self.sandboxes.push(sandbox);
+    }
+
+    /// Runs a command, and gives the lines that it printed, last line first.
+    fn command(&mut self, page: &Page, command: &Command, sandbox: &Sandbox) -> Vec<String> {
+        let place = format!("{}:{}: {}", page.path.display(), command.line, command.text);
+        let (ran, wanted) = match commands::kind(&command.text) {
+            Err(error) => {
+                self.wrong.push(format!("{place}\n{error}"));
+                return Vec::new();
+            }
+            Ok(Kind::Tool) => return Vec::new(),
+            Ok(Kind::Script(_)) if !self.python => (stand_in(sandbox), 0),
+            Ok(Kind::Script(name)) => (sandbox.script(&name), 0),
+            Ok(Kind::Program(line)) => match self.except(line) {
+                Some((line, code)) => (sandbox.shell(&line, &mut self.cache), code),
+                None => return Vec::new(),
+            },
+        };
+        self.expect(&place, command.states.unwrap_or(wanted), &ran);
+        let lines = ran.said.lines().map(|line| line.trim_end().to_owned());
+        lines.rev().collect()
     }
 
     fn expect(&mut self, place: &str, wanted: i32, ran: &Ran) {
@@ -175,43 +199,50 @@ impl Walk {
         }
     }
 
-    /// A command as it is run here, and the code that it must end with.
-    fn except(&mut self, line: String) -> (String, i32) {
+    /// A command as it is run here, and the code that it must end with; `None` where another
+    /// test runs it.
+    fn except(&mut self, line: String) -> Option<(String, i32)> {
         let mut all = EXCEPTIONS.iter();
         let Some(exception) = all.find(|it| line.starts_with(it.begins)) else {
-            return (line, 0);
+            return Some((line, 0));
         };
         self.used.insert(exception.begins);
         println!("{line}: {}", exception.because);
         match exception.how {
-            How::With(more) => (format!("{line} {more}"), 0),
+            How::With(more) => Some((format!("{line} {more}"), 0)),
             How::Card if cfg!(feature = "cuda") && Path::new("/dev/nvidiactl").exists() => {
-                (line, 0)
+                Some((line, 0))
             }
-            How::Card => (line, 30),
+            How::Card => Some((line, 30)),
             How::Shared(long, short) if shared().join("public").is_dir() => {
-                (line.replace(long, short), 0)
+                Some((line.replace(long, short), 0))
             }
-            How::Shared(..) => (line, 2),
+            How::Shared(..) => Some((line, 2)),
+            How::Elsewhere(test) => {
+                assert!(root().join(test).exists(), "{test} runs: {line}");
+                None
+            }
         }
     }
 
-    /// The block after a command shows lines that it printed, in their order.
-    fn output(&mut self, page: &Page, block: &Block, last: Option<&Ran>) {
-        let said = last.map_or("", |ran| &ran.said);
-        let mut printed = said.lines().map(str::trim_end);
-        for (at, line) in block.text.lines().enumerate() {
-            let same =
-                |it: &&str| *it == line.trim_end() || updates() && begins(it) == begins(line);
-            let at = block.line + at;
-            match printed.find(same) {
-                _ if line == "..." => {}
-                Some(it) => self.fresh.push((at, it.to_owned())),
-                None => {
-                    let place = format!("{}:{at}", page.path.display());
-                    let error = format!("{place}: the command does not print\n{line}\nbut\n{said}");
-                    return self.wrong.push(error);
-                }
+    /// A line that the page shows must be one that the command printed, below the line before.
+    fn output(&mut self, page: &Page, at: usize, line: &str, printed: &mut Vec<String>) {
+        if line == "..." || line.contains("[..]") {
+            return;
+        }
+        let same = |it: &str| it == line.trim_end() || updates() && begins(it) == begins(line);
+        match printed.iter().rposition(|it| same(it)) {
+            Some(found) => {
+                self.fresh.push((at, printed[found].clone()));
+                printed.truncate(found);
+            }
+            None => {
+                let said: Vec<_> = printed.iter().rev().map(String::as_str).collect();
+                let place = format!("{}:{at}", page.path.display());
+                let said = said.join("\n");
+                self.wrong.push(format!(
+                    "{place}: the command does not print\n{line}\nbut\n{said}"
+                ));
             }
         }
     }
