@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use vramlab::experiment::journal::{Journal, Lines};
 use vramlab::experiment::manifest::Manifest;
 use vramlab::experiment::{file, runner};
+use vramlab::files::peak_memory_bytes;
 use vramlab::observe::Summary;
 use vramlab::policy::Registry;
 use vramlab::replay::Replay;
@@ -104,15 +105,7 @@ fn bump(seeds: usize, events: usize) -> Result<Duration, Box<dyn Error>> {
     Ok(took * POLICIES.len() as u32)
 }
 
-/// The peak memory of this process in KiB; 0 where the system does not tell it.
-fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let word = line.and_then(|line| line.split_whitespace().next());
-    word.and_then(|word| word.parse().ok()).unwrap_or(0)
-}
-
-/// One measurement in this process: prints seconds and KiB.
+/// One measurement in this process: prints seconds and bytes.
 fn measure(what: &str) -> Result<(), Box<dyn Error>> {
     let numbers: Vec<usize> = what.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let took = match numbers[..] {
@@ -120,7 +113,8 @@ fn measure(what: &str) -> Result<(), Box<dyn Error>> {
         [threads, seeds, events] => experiment(threads, seeds, events)?,
         _ => return Err(format!("{MEASURE}={what}: expected three numbers").into()),
     };
-    println!("{} {}", took.as_secs_f64(), peak_kib());
+    let peak_bytes = peak_memory_bytes().unwrap_or(0);
+    println!("{} {peak_bytes}", took.as_secs_f64());
     Ok(())
 }
 
@@ -132,11 +126,11 @@ fn measured(threads: usize, seeds: usize, events: usize) -> Result<(f64, f64), B
         .output()?;
     let text = String::from_utf8(output.stdout)?;
     let line = text.lines().next_back().unwrap_or_default();
-    let (seconds, kib) = line.split_once(' ').ok_or_else(|| {
+    let (seconds, bytes) = line.split_once(' ').ok_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         format!("{what}: {}: {said}", output.status)
     })?;
-    Ok((seconds.parse()?, kib.parse::<f64>()? / 1024.0))
+    Ok((seconds.parse()?, bytes.parse::<f64>()? / f64::from(1 << 20)))
 }
 
 /// What the machine does beside this: the load average of the last minute.

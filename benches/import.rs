@@ -1,16 +1,24 @@
-//! Time of reading a trace, by format, in ns an event.
+//! Time of reading a trace, by format, in ns an event; then two comparisons: the native
+//! csv against a loop over the csv crate's records of the same bytes, and a `.vlt` file of
+//! 10 million events read as a stream, in a process of its own, whose peak memory is told.
 
-#![allow(missing_docs, reason = "the macros of criterion make public items")]
-
+use std::error::Error;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::hint::black_box;
-use std::io::BufRead;
+use std::io::{BufRead, BufWriter};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
+use vramlab::files::peak_memory_bytes;
 use vramlab::trace::builder::Ask;
 use vramlab::trace::pytorch::{self, Options, stripped};
 use vramlab::trace::text::Source;
-use vramlab::trace::{Trace, TraceBuilder, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee};
+use vramlab::trace::{
+    Event, Trace, TraceBuilder, TraceError, csv, minimalloc, plain, rep, rmm, vlt, wee,
+};
 
 /// Requests of each trace; as many frees.
 const REQUESTS: u64 = 200_000;
@@ -189,5 +197,140 @@ fn import(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, import);
-criterion_main!(benches);
+/// Turns of each side of a comparison; the best one counts.
+const TURNS: usize = 25;
+
+/// The native csv against `ByteRecord`, which splits rows and makes nothing of them.
+fn against_csv_crate() {
+    let trace = trace();
+    let source = Source::named("bench");
+    let mut text = Vec::new();
+    csv::write(&trace, &mut text).expect("a Vec takes all");
+    let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+    for _ in 0..TURNS {
+        let start = Instant::now();
+        let read = csv::import(&mut black_box(&text[..]), &source).expect("just written");
+        ours = ours.min(start.elapsed().as_secs_f64());
+        assert_eq!(read.events.len(), trace.events.len());
+        let start = Instant::now();
+        let mut builder = ::csv::ReaderBuilder::new();
+        let mut reader = builder.flexible(true).from_reader(black_box(&text[..]));
+        let mut record = ::csv::ByteRecord::new();
+        while reader.read_byte_record(&mut record).expect("just written") {
+            black_box(&record);
+        }
+        theirs = theirs.min(start.elapsed().as_secs_f64());
+    }
+    let each = |seconds: f64| seconds * 1e9 / trace.events.len() as f64;
+    println!(
+        "native csv {:.1} ns an event, the csv crate's ByteRecord loop {:.1}: {:.2} x faster   (at least 1.5)",
+        each(ours),
+        each(theirs),
+        theirs / ours
+    );
+}
+
+/// Asks for one reading of a file instead of the benches, and names the file.
+const STREAM: &str = "VRAMLAB_BENCH_STREAM";
+/// Events of the file that is streamed, in millions.
+const MILLIONS: u64 = 10;
+
+/// Writes a `.vlt` file of so many events without holding them.
+fn write_long(path: &Path) -> Result<(), Box<dyn Error>> {
+    let head = Trace {
+        streams: vec![0],
+        pools: vec![(0, 0)],
+        tags: vec![String::new()],
+        ..Trace::default()
+    };
+    let out = BufWriter::new(File::create(path)?);
+    let mut writer = vlt::VltWriter::new(out, &head, true)?;
+    for number in 0..MILLIONS * 500_000 + LIVE {
+        let slot = (number % LIVE) as u32;
+        let time_ns = number * 750;
+        if number >= LIVE {
+            let (stream, deferred) = (0, false);
+            writer.push(
+                &Event::Free {
+                    slot,
+                    stream,
+                    deferred,
+                },
+                time_ns,
+            )?;
+        }
+        if number < MILLIONS * 500_000 {
+            let alloc = Event::Alloc {
+                slot,
+                bytes: bytes(number),
+                align_log2: 0,
+                stream: 0,
+                pool: 0,
+                tag: 0,
+            };
+            writer.push(&alloc, time_ns)?;
+        }
+    }
+    let slots = writer.slots();
+    writer.finish(&Trace { slots, ..head })?;
+    Ok(())
+}
+
+/// Reads a file as a stream; prints seconds, events and the peak memory of this process.
+fn stream(file: &str) -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let mut reader = vlt::VltReader::new(File::open(file)?, file)?;
+    let (mut events, mut times, mut count) = (Vec::new(), Vec::new(), 0);
+    while reader.next_block(&mut events, &mut times)? {
+        count += black_box(&events).len();
+    }
+    reader.finish()?;
+    let (seconds, bytes) = (start.elapsed().as_secs_f64(), peak_memory_bytes());
+    println!("{seconds} {count} {}", bytes.unwrap_or(0));
+    Ok(())
+}
+
+fn streamed() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("long.vlt");
+    write_long(&path)?;
+    let (mut best, mut peak_bytes) = (0.0_f64, 0.0_f64);
+    for _ in 0..5 {
+        let output = Command::new(std::env::current_exe()?)
+            .env(STREAM, &path)
+            .output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let numbers: Vec<f64> = text
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let [seconds, events, bytes] = numbers[..] else {
+            return Err(format!("no three numbers in '{text}'").into());
+        };
+        best = best.max(events / seconds);
+        peak_bytes = peak_bytes.max(bytes);
+    }
+    let mib = f64::from(1 << 20);
+    println!(
+        ".vlt of {MILLIONS} million events, {:.1} MiB, plain frames: {:.1} million events a second   (at least 30), peak memory {:.1} MiB",
+        std::fs::metadata(&path)?.len() as f64 / mib,
+        best / 1e6,
+        peak_bytes / mib
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(file) = std::env::var_os(STREAM) {
+        return stream(&file.to_string_lossy());
+    }
+    let mut criterion = Criterion::default().configure_from_args();
+    import(&mut criterion);
+    criterion.final_summary();
+    // `cargo test` runs benches too, without optimisation.
+    if std::env::args().any(|argument| argument == "--bench") {
+        against_csv_crate();
+        streamed()?;
+    }
+    Ok(())
+}

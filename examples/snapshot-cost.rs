@@ -9,6 +9,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use vramlab::files::peak_memory_bytes;
 use vramlab::trace::pytorch::{self, Options};
 use vramlab::trace::snapshot::{self, Snapshot};
 
@@ -43,15 +44,16 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Imports `file` as the program does: its bytes are held until the traces are there.
+    /// Imports `file` as the program does: decoded while it is read.
     pub fn of(file: &str) -> Result<Self, Box<dyn Error>> {
         let start = Instant::now();
-        let bytes = std::fs::read(file)?;
-        let snapshot = snapshot::read(&bytes)?;
+        let input = File::open(file)?;
+        let file_bytes = input.metadata()?.len();
+        let snapshot = snapshot::read_from(input)?;
         let decode = start.elapsed();
         let traces = pytorch::import(&snapshot, file, "cost", Options::default())?;
         Ok(Cost {
-            file_bytes: bytes.len() as u64,
+            file_bytes,
             entries: snapshot.device_traces.iter().map(Vec::len).sum(),
             events: traces.iter().map(|trace| trace.events.len()).sum(),
             import: start.elapsed() - decode,
@@ -87,12 +89,4 @@ pub fn rewrite(mut snapshot: Snapshot, repeats: usize, out: &Path) -> Result<(),
     let mut out = BufWriter::new(File::create(out)?);
     snapshot::write(&snapshot, &mut out)?;
     Ok(())
-}
-
-/// The high-water mark of this process, where the system tells it.
-fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
 }

@@ -10,10 +10,12 @@ mod charts;
 mod compare;
 mod doctor;
 mod error;
+mod explain;
 mod fidelity;
 mod fit;
 mod folder;
 mod load;
+mod map;
 mod merge;
 mod output;
 mod plan;
@@ -24,6 +26,7 @@ mod replay;
 mod run;
 mod serve;
 mod shell;
+mod sparkline;
 mod table;
 mod trace;
 mod validate;
@@ -63,6 +66,7 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Replay(replay::Replay),
+    Explain(explain::Explain),
     Fidelity(fidelity::Fidelity),
     Plot(plot::Plot),
     Run(run::Run),
@@ -109,6 +113,7 @@ fn run(command: Command, registry: &Registry, output: &mut Output) -> Result<(),
     match command {
         Command::Compare(compare) => compare.run(registry, output),
         Command::Replay(replay) => replay.run(registry, output),
+        Command::Explain(explain) => explain.run(registry, output),
         Command::Fidelity(fidelity) => fidelity.run(registry, output),
         Command::Plot(plot) => plot.run(output),
         Command::Run(run) => run.run(registry, output),

@@ -7,13 +7,16 @@
 mod facts;
 pub mod relative;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
-use facts::{final_blocks, made_changes, recorded_blocks, recorded_changes, recorded_peak_bytes};
+pub use facts::recorded_peak_bytes;
+use facts::{final_blocks, made_changes, recorded_blocks, recorded_changes};
 
 use crate::policy::Policy;
 use crate::replay::{Moment, Observer, Outcome, Replay};
-use crate::space::SpaceConfig;
+use crate::space::{AddressOrder, Device, SpaceConfig};
 use crate::trace::truth::{TruthEntry, TruthKind};
 use crate::trace::{Trace, Truth};
 
@@ -43,6 +46,9 @@ pub struct FidelityRow {
     pub served_instead: u64,
     pub device_free: u64,
     pub device_free_matched: u64,
+    /// Number of the event of the first divergence, which its text begins with.
+    #[serde(skip)]
+    pub diverges_at: Option<u64>,
 }
 
 impl FidelityRow {
@@ -87,6 +93,38 @@ pub fn recorded_policy(trace: &Trace) -> Option<String> {
     })
 }
 
+/// Compares a policy on a card with what `trace` recorded, relative to each segment where
+/// the recording does not show the driver's. The capacity is that of the recording, or else
+/// the card's, where `capacity_bytes` does not tell it.
+///
+/// # Errors
+/// [`FidelityError`].
+///
+/// # Panics
+/// If the policy breaks a rule of the Space.
+pub fn compare(
+    trace: &Trace,
+    label: &str,
+    make: relative::Make<'_>,
+    device: &Arc<Device>,
+    capacity_bytes: Option<u64>,
+) -> Result<FidelityRow, FidelityError> {
+    let config = SpaceConfig {
+        device: Arc::clone(device),
+        capacity_bytes: capacity_bytes
+            .or(trace.capacity_bytes)
+            .unwrap_or(device.total_bytes),
+        blind: false,
+        streams: trace.streams.len(),
+        addresses: AddressOrder::Recorded,
+        record_steps: true,
+    };
+    if relative::applies(trace) {
+        return relative::check(trace, label, make, &config).map(Into::into);
+    }
+    check(trace, label, make(), config).map(|checked| checked.row)
+}
+
 /// The result of a check: its row, and the model at the end.
 pub struct Checked {
     /// The row.
@@ -112,39 +150,13 @@ pub fn check(
         .truth
         .as_deref()
         .ok_or_else(|| FidelityError::NoTruth(trace.name.clone()))?;
-    let config = SpaceConfig {
-        record_steps: true,
-        ..config
-    };
-    let mut replay = Replay::new(policy, config)
-        .map_err(|shortage| FidelityError::NoStart(shortage.wanted_bytes))?;
-    replay.name_streams(&trace.streams);
+    let mut replay = start(trace, policy, config)?;
     let mut judge = Judge::new(trace, truth, label);
     judge.maps_each = replay.policy().maps_each();
-    if !truth.initial.is_empty() && !replay.adopt(&truth.initial) {
-        return Err(FidelityError::NoAdoption(trace.name.clone()));
-    }
-    let mut entries = Facts {
-        entries: &truth.entries,
-        at: 0,
-    };
+    let mut along = Along::new(truth);
     for index in trace.initial_events..trace.events.len() {
-        let facts = entries.of(index as u32);
-        let addresses = |kind: TruthKind| -> Vec<u64> {
-            facts
-                .iter()
-                .filter(|fact| fact.kind == kind)
-                .map(|fact| fact.address)
-                .collect()
-        };
-        let maps = addresses(if replay.policy().maps_each() {
-            TruthKind::Alloc
-        } else {
-            TruthKind::SegmentAlloc
-        });
-        let reserves = addresses(TruthKind::SegmentMap);
-        judge.row.driver_addresses_fed += maps.len() as u64;
-        replay.feed_addresses(&maps, &reserves);
+        let (facts, maps) = along.prepare(index, &mut replay);
+        judge.row.driver_addresses_fed += maps;
         judge.facts = facts;
         judge.index = index;
         let time = [trace.time_ns(index)];
@@ -157,17 +169,69 @@ pub fn check(
     })
 }
 
-/// The recorded facts, handed out event by event.
-struct Facts<'a> {
+/// Starts a policy in the state in which a recording began; its steps are recorded. The
+/// first event to be fed is that of [`Trace::initial_events`].
+///
+/// # Errors
+/// [`FidelityError`]: the policy could not start, or cannot take over what was there.
+///
+/// # Panics
+/// If the policy breaks a rule of the Space.
+pub fn start(
+    trace: &Trace,
+    policy: Box<dyn Policy>,
+    config: SpaceConfig,
+) -> Result<Replay, FidelityError> {
+    let config = SpaceConfig {
+        record_steps: true,
+        ..config
+    };
+    let mut replay = Replay::new(policy, config)
+        .map_err(|shortage| FidelityError::NoStart(shortage.wanted_bytes))?;
+    replay.name_streams(&trace.streams);
+    let initial = trace.truth.as_deref().map_or(&[][..], |it| &it.initial);
+    if !initial.is_empty() && !replay.adopt(initial) {
+        return Err(FidelityError::NoAdoption(trace.name.clone()));
+    }
+    Ok(replay)
+}
+
+/// Leads a replay along a recording: the facts are handed out event by event, and the
+/// driver's addresses among them to the replay.
+pub struct Along<'a> {
     entries: &'a [TruthEntry],
     at: usize,
 }
 
-impl<'a> Facts<'a> {
-    fn of(&mut self, event: u32) -> &'a [TruthEntry] {
-        let from = self.at + self.entries[self.at..].partition_point(|fact| fact.event < event);
-        self.at = from + self.entries[from..].partition_point(|fact| fact.event == event);
-        &self.entries[from..self.at]
+impl<'a> Along<'a> {
+    /// Begins before the first event.
+    #[must_use]
+    pub fn new(truth: &'a Truth) -> Self {
+        Along {
+            entries: &truth.entries,
+            at: 0,
+        }
+    }
+
+    /// Hands the driver's addresses of the event to the replay, which is to be fed with it
+    /// next; tells the facts of the event, and how many mappings have an address.
+    pub fn prepare(&mut self, event: usize, replay: &mut Replay) -> (&'a [TruthEntry], u64) {
+        let rest = &self.entries[self.at..];
+        let from = self.at + rest.partition_point(|fact| (fact.event as usize) < event);
+        let rest = &self.entries[from..];
+        self.at = from + rest.partition_point(|fact| fact.event as usize == event);
+        let facts = &self.entries[from..self.at];
+        let addresses = |kind: TruthKind| -> Vec<u64> {
+            let told = facts.iter().filter(|fact| fact.kind == kind);
+            told.map(|fact| fact.address).collect()
+        };
+        let maps = addresses(if replay.policy().maps_each() {
+            TruthKind::Alloc
+        } else {
+            TruthKind::SegmentAlloc
+        });
+        replay.feed_addresses(&maps, &addresses(TruthKind::SegmentMap));
+        (facts, maps.len() as u64)
     }
 }
 
@@ -204,6 +268,7 @@ impl<'a> Judge<'a> {
     fn diverge(&mut self, what: String) {
         if self.row.first_divergence.is_none() {
             self.row.first_divergence = Some(format!("event {}: {what}", self.index));
+            self.row.diverges_at = Some(self.index as u64);
         }
     }
 

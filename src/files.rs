@@ -16,6 +16,39 @@ pub fn write_atomically(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    write(path, fill, File::sync_all)
+}
+
+/// As [`write_atomically`], for one of many files that can be made again: the disk is not
+/// waited for, so after a loss of power the new file may be empty.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn write_without_waiting(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    write(path, fill, |_| Ok(()))
+}
+
+/// The most memory that this process has held at once; none where the system has no file
+/// that tells it.
+#[must_use]
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Writes a file beside its place and puts it there once `settle` has seen to it.
+fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    settle: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
@@ -24,7 +57,9 @@ pub fn write_atomically(
         name.to_string_lossy(),
         std::process::id()
     ));
-    let written = write_beside(&beside, path, fill).and_then(|()| fs::rename(&beside, path));
+    let written = write_beside(&beside, path, fill)
+        .and_then(|file| settle(&file))
+        .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // The first error is the one to tell; the partial file may not exist at all.
         let _ = fs::remove_file(&beside);
@@ -42,12 +77,12 @@ pub fn blake3_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Writes and closes the partial file.
+/// Writes the partial file.
 fn write_beside(
     beside: &Path,
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
+) -> io::Result<File> {
     let file = BufWriter::new(File::create(beside)?);
     let file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("gz") => {
@@ -67,9 +102,7 @@ fn write_beside(
             out
         }
     };
-    file.into_inner()
-        .map_err(io::IntoInnerError::into_error)?
-        .sync_all()
+    file.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@
 //! The flow is one straight line, and a room imports only what stands before it:
 //!
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
-//! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings, and
-//! [`cuda`], where a real card carries out the steps.
+//! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings,
+//! [`explain`], why a request failed, and [`cuda`], where a real card carries out the steps.
 
 pub mod bound;
 pub mod cli;
 pub mod conformance;
 pub mod cuda;
 pub mod experiment;
+pub mod explain;
 pub mod fidelity;
 pub mod files;
 pub mod observe;
@@ -19,6 +20,7 @@ pub mod plot;
 pub mod policy;
 pub mod presets;
 pub mod replay;
+pub mod shrink;
 pub mod space;
 pub mod stats;
 pub mod synth;

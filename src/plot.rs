@@ -126,6 +126,18 @@ pub fn render(chart: &Chart, format: Format) -> Result<Vec<u8>, PlotError> {
     }
 }
 
+/// Draws a chart in both formats, laid out once.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_both(chart: &Chart) -> Result<[(Format, Vec<u8>); 2], PlotError> {
+    let scene = chart.scene();
+    Ok([
+        (Format::Svg, canvas::svg(&scene)?),
+        (Format::Png, canvas::png(&scene)?),
+    ])
+}
+
 /// Draws a chart into a file, which is either complete or not touched.
 ///
 /// # Errors

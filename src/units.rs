@@ -77,6 +77,20 @@ pub fn parse_nanos(text: &str) -> Result<u64, UnitError> {
         .ok_or_else(|| UnitError(format!("duration '{text}': expected a number such as 5min")))
 }
 
+/// Reads a percentage into parts per million: `5%`, `2.5 %`, `0.0001%`.
+///
+/// # Errors
+/// Anything but a number before a `%`, or one that is no whole number of parts per million.
+pub fn parse_percent(text: &str) -> Result<u64, UnitError> {
+    let (number, unit) = split_number(text);
+    let parsed = (unit == "%").then(|| scaled(number, 10_000)).flatten();
+    parsed.ok_or_else(|| {
+        UnitError(format!(
+            "share '{text}': expected a percentage of up to four decimals, such as 2.5%"
+        ))
+    })
+}
+
 /// Splits `12.5 MiB` into its number (underscores kept) and its unit.
 fn split_number(text: &str) -> (&str, &str) {
     let text = text.trim();
@@ -318,6 +332,11 @@ mod tests {
         assert_eq!(format_bytes_exact(3584), "3584B");
         assert_eq!(format_nanos(1_250_000), "1.25 ms");
         assert_eq!(format_ppm(123_456), "12.3 %");
+        assert_eq!(parse_percent("2.5 %"), Ok(25_000));
+        assert_eq!(parse_percent("0.0001%"), Ok(1));
+        for wrong in ["0.00001%", "5", "%", "-1%"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(format_count(1_234_567), "1,234,567");
         assert_eq!(ppm(1, 4), 250_000);
         assert_eq!(ppm(u64::MAX, u64::MAX), 1_000_000);

@@ -5,6 +5,7 @@
 //! address. So a prediction runs under several address orders: where all agree it does
 //! not hang on the driver and is exact; else it is a range.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -176,6 +177,26 @@ pub fn feed_while<O: Observer>(
             }
         }
     }
+}
+
+/// Feeds the events of `range`, which begins where the replay stands.
+pub fn feed_range<O: Observer>(
+    trace: &Trace,
+    replay: &mut Replay,
+    range: Range<usize>,
+    observer: &mut O,
+) {
+    let moved = context_moved_at(trace).filter(|at| *at > 0 && range.contains(at));
+    let middle = moved.unwrap_or(range.end);
+    let mut part = |replay: &mut Replay, part: Range<usize>| {
+        let times_ns = trace.times_ns.get(part.clone()).unwrap_or(&[]);
+        replay.feed(&trace.events[part], times_ns, observer);
+    };
+    part(replay, range.start..middle);
+    if moved.is_some() {
+        replay.give_context_back();
+    }
+    part(replay, middle..range.end);
 }
 
 /// The one thing that a prediction takes from a recording beside its requests: when the

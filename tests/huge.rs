@@ -2,6 +2,7 @@
 //!
 //! A test binary of its own, and one test in it: the peak of a process is measured.
 
+use vramlab::files::peak_memory_bytes;
 use vramlab::trace::snapshot;
 
 /// Bytes of the one large text.
@@ -37,21 +38,11 @@ fn pickle(text_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// The most memory that this process ever held; None where the system does not say.
-fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kib << 10)
-}
-
 #[test]
-fn a_text_of_two_gib_is_read_in_place_and_a_cut_one_is_told() {
+fn a_text_of_two_gib_is_read_over_and_a_cut_one_is_told() {
     let bytes = pickle(TEXT_BYTES);
     assert!(bytes.len() > 2 << 30);
-    let before = peak_bytes();
+    let before = peak_memory_bytes();
 
     let read = snapshot::read(&bytes).expect("a well-formed pickle");
     let [entry] = &read.device_traces[0][..] else {
@@ -68,7 +59,7 @@ fn a_text_of_two_gib_is_read_in_place_and_a_cut_one_is_told() {
     let told = format!("byte {opcode}: the file ends here: {needed} more bytes are needed, {left}");
     assert!(message.starts_with(&told), "{message}");
 
-    if let (Some(before), Some(after)) = (before, peak_bytes()) {
+    if let (Some(before), Some(after)) = (before, peak_memory_bytes()) {
         let grown = after - before;
         assert!(
             grown < bytes.len() as u64 / 4,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::CliError;
+use super::output::Output;
 use crate::experiment::Wanted;
 use crate::experiment::source::{DEFAULT_CARD, card_of};
 use crate::space::Device;
@@ -122,6 +123,27 @@ impl JobsArgs {
                 CliError::usage(format!("cannot start threads: {error}"), "try --jobs 1")
             })?;
         Ok(pool.install(work))
+    }
+}
+
+/// Pictures in letters.
+#[derive(Debug, Args)]
+pub struct MapArgs {
+    /// Show fragmentation over time and the address map in letters, also where standard
+    /// output is no terminal
+    #[arg(long)]
+    pub map: bool,
+
+    /// Draw them with ASCII letters only [default: as the locale says]
+    #[arg(long)]
+    pub ascii: bool,
+}
+
+impl MapArgs {
+    /// Whether the pictures are to be shown; takes the wish for ASCII into account.
+    pub fn shown(&self, output: &mut Output) -> bool {
+        output.unicode &= !self.ascii;
+        self.map || (output.terminal && !output.json)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `vramlab compare`: one trace, many policies, one table and its pictures.
 
+mod gate;
+mod ranks;
 mod results;
 mod view;
 
@@ -10,29 +12,37 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::CliError;
-use super::args::{CardArgs, JobsArgs, OpenArgs};
+use super::args::{CardArgs, JobsArgs, MapArgs, OpenArgs};
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
+use super::{map, sparkline};
 use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
 use crate::fidelity::recorded_policy;
+use crate::files;
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
+use crate::units::format_bytes;
 use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
 
 /// Replay traces under many policies: a table, csv files and plots
 ///
 /// Each trace is read once and replayed under every policy, in parallel. The table names
 /// the best policy first, by failures, then by footprint; its first row is what no
-/// policy can beat. Rows, timelines, failures and plots go to the output folder.
+/// policy can beat. Rows, timelines, failures and plots go to the output folder. A folder
+/// holds the recordings of one run, one a rank: the worst rank, the median and the spread.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     vramlab compare snapshot.pickle\n  \
     vramlab compare trace.csv --policies best-fit,buddy --capacity 8GiB\n  \
-    vramlab compare run.vlt.zst --policy pytorch:max_split_size_mb:128")]
+    vramlab compare run.vlt.zst --policy pytorch:max_split_size_mb:128\n  \
+    vramlab compare snapshots-of-all-ranks/ --policies pytorch,pytorch-expandable\n  \
+    vramlab compare run.pickle --policies pytorch --capacity 8GiB --against main/rows.csv \\\n      \
+    --fail-above 'pytorch.peak_reserved_bytes=+5%' --fail-above '*.failed=+0'")]
 pub struct Compare {
-    /// Traces: PyTorch snapshots, .vlt, csv, RMM logs, MiniMalloc, .rep; `-` is standard input
+    /// Traces: PyTorch snapshots, .vlt, csv, RMM logs, MiniMalloc, .rep; `-` is standard
+    /// input; or a folder with one recording a rank
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
@@ -62,6 +72,20 @@ pub struct Compare {
     /// Write no plots
     #[arg(long)]
     no_plots: bool,
+
+    #[command(flatten)]
+    pictures: MapArgs,
+
+    #[command(flatten)]
+    gate: gate::GateArgs,
+}
+
+/// What came of one trace.
+struct Done {
+    json: serde_json::Value,
+    /// What is told of policies that broke a rule.
+    broken: Vec<String>,
+    rows: Vec<Row>,
 }
 
 /// What `--json` prints for one trace.
@@ -85,10 +109,14 @@ impl Compare {
             Folder::new(out)?;
         }
         self.card.wanted()?;
-        let mut broken = Vec::new();
+        let gate = self.gate.open(&policies)?;
         let mut compared = Vec::new();
         let mut names = Vec::new();
         for path in &self.traces {
+            if path.is_dir() {
+                compared.push(self.ranks(path, registry, &policies, output)?);
+                continue;
+            }
             let hash = load::hash(path)?;
             let scenes = load::scenes(path, &self.open, &self.card)?;
             let several = self.traces.len() > 1 || scenes.len() > 1;
@@ -100,19 +128,10 @@ impl Compare {
                     file: path,
                     blake3: hash.clone(),
                 };
-                let json = self.one(&scene, registry, &policies, &folder, &source, output)?;
-                broken.extend(json.1);
-                compared.push(json.0);
+                compared.push(self.one(&scene, registry, &policies, &folder, &source, output)?);
             }
         }
-        if output.json {
-            output.result(&compared)?;
-        }
-        if broken.is_empty() {
-            Ok(())
-        } else {
-            Err(CliError::Broke(broken))
-        }
+        gate::finish(gate, compared, output)
     }
 
     /// The folder of a trace.
@@ -124,7 +143,7 @@ impl Compare {
         }
     }
 
-    /// Compares the policies on one trace; answers its JSON and what broke.
+    /// Compares the policies on one trace.
     fn one(
         &self,
         scene: &Scene,
@@ -133,32 +152,39 @@ impl Compare {
         folder: &Folder,
         source: &results::Source<'_>,
         output: &mut Output,
-    ) -> Result<(serde_json::Value, Vec<String>), CliError> {
+    ) -> Result<Done, CliError> {
+        let pictures = self.pictures.shown(output) && !output.hushed;
         let heading = Heading::of(scene);
         for line in heading.lines(false) {
             output.line(&line)?;
         }
         let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
-        let cells = self.jobs.within(|| {
+        let cells = || {
             let cell = |chosen: &Chosen| {
                 let watch = Watch {
-                    map: !self.no_plots,
+                    map: pictures || !self.no_plots,
                     progress: &|events| progress.add(events),
                     extra: (),
                 };
                 run_cell(scene, registry, chosen, watch)
             };
             policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
-        })??;
+        };
+        // The many short replays of the predictions fill what the cells leave idle.
+        let predictions = || predict_all(scene, registry, policies);
+        let (cells, predictions) = self.jobs.within(|| rayon::join(cells, predictions))?;
+        let cells = cells?;
         progress.end();
         let ranked = rank(policies, &cells);
         output.line(&view::packing(scene))?;
         for line in view::lines(scene, &ranked, output) {
             output.line(&line)?;
         }
-        let predictions = self
-            .jobs
-            .within(|| predict_all(scene, registry, policies))?;
+        if pictures {
+            for line in drawn(&ranked, output) {
+                output.line(&line)?;
+            }
+        }
         let said = view::predictions(&predictions).into_iter();
         for line in said.chain(view::idle_settings(scene, policies)) {
             output.line(&line)?;
@@ -166,7 +192,7 @@ impl Compare {
         let plots = !self.no_plots;
         self.jobs
             .within(|| results::write(folder, scene, &ranked, source, plots))??;
-        output.line(&format!("results are in {}", folder.path().display()))?;
+        output.line(&closing(folder))?;
         let broken: Vec<&str> = ranked.iter().filter_map(|cell| cell.broke()).collect();
         let json = serde_json::to_value(Compared {
             trace: heading,
@@ -175,8 +201,43 @@ impl Compare {
             broken: broken.clone(),
             out: folder.path().display().to_string(),
         });
-        let told = ranked.iter().filter_map(view::broke).collect();
-        Ok((json.expect("rows are plain data"), told))
+        Ok(Done {
+            json: json.expect("rows are plain data"),
+            broken: ranked.iter().filter_map(view::broke).collect(),
+            rows: ranked
+                .iter()
+                .filter_map(|it| it.ended.row().cloned())
+                .collect(),
+        })
+    }
+}
+
+/// Fragmentation over time of every policy, and the address map of the best.
+fn drawn(ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
+    let seen = ranked.iter().filter_map(|cell| match cell.ended {
+        Ended::Replayed(seen) => Some(seen),
+        _ => None,
+    });
+    let seen: Vec<_> = seen.collect();
+    let curves: Vec<_> = seen
+        .iter()
+        .map(|seen| (&seen.row, seen.timeline.buckets()))
+        .collect();
+    let mut lines = sparkline::lines(&curves, output);
+    if let Some(best) = seen.first()
+        && let Some(map) = &best.map
+    {
+        lines.extend(map::lines(&best.row, map, output));
+    }
+    lines
+}
+
+/// Where the results are, and what it took to make them.
+fn closing(folder: &Folder) -> String {
+    let path = folder.path().display();
+    match files::peak_memory_bytes() {
+        Some(bytes) => format!("results are in {path}; peak memory {}", format_bytes(bytes)),
+        None => format!("results are in {path}"),
     }
 }
 
@@ -190,7 +251,7 @@ fn predict_all(scene: &Scene, registry: &Registry, policies: &[Chosen]) -> Vec<P
     };
     let own = recorded_policy(&scene.trace).unwrap_or_else(|| "pytorch".into());
     let settings = policies
-        .iter()
+        .par_iter()
         .filter(|chosen| chosen.algorithm == "pytorch");
     let made = |chosen: &Chosen| caught(|| predict(&scene.trace, registry, chosen, &setup));
     let mut made: Vec<Prediction> = settings.filter_map(|it| made(it).ok()?.ok()).collect();

@@ -8,10 +8,13 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use crate::cuda::CardError;
 use crate::experiment::RecordError;
 use crate::experiment::fault::FileError;
+use crate::experiment::gate::GateError;
 use crate::experiment::journal::JournalError;
 use crate::experiment::merge::MergeError;
+use crate::experiment::ranks::RanksError;
 use crate::experiment::rows::RowsError;
 use crate::experiment::runner::RunError;
+use crate::explain::ExplainError;
 use crate::plot::PlotError;
 use crate::policy::PolicyError;
 use crate::space::device::DeviceError;
@@ -79,6 +82,14 @@ pub enum CliError {
         /// The file, to be shown.
         source_code: Box<NamedSource<String>>,
     },
+    /// An expression on the command line does not fit.
+    #[error("{error}")]
+    Expression {
+        /// What is wrong, and where.
+        error: Box<FileError>,
+        /// The expression, to be shown.
+        source_code: Box<NamedSource<String>>,
+    },
     /// The journal of an experiment cannot be gone on with.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -125,6 +136,20 @@ pub enum CliError {
         /// Runs of all.
         of: usize,
     },
+    /// A folder is no folder of ranks.
+    #[error(transparent)]
+    Ranks(#[from] RanksError),
+    /// A limit cannot be checked.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Rows are above their limits.
+    #[error("{regressed} of {of} values are above their limits")]
+    Regressed {
+        /// Values that do.
+        regressed: usize,
+        /// Values checked.
+        of: usize,
+    },
     /// `--fail-on-oom` was asked for, and a request failed.
     #[error("{failed} of {requests} requests were not served")]
     OutOfMemory {
@@ -152,8 +177,17 @@ impl CliError {
         }
     }
 
+    /// An error of an expression that was given on the command line.
+    pub fn expression(error: FileError) -> Self {
+        let text = NamedSource::new(&error.text.file, error.text.text.clone());
+        CliError::Expression {
+            error: Box::new(error),
+            source_code: Box::new(text),
+        }
+    }
+
     /// The exit code: 1 internal, 2 usage, 3 bad input, 5 a broken rule, 10 out of memory,
-    /// 20 a mismatch, 30 no CUDA device, 130 interrupted.
+    /// 20 a mismatch or a regression, 30 no CUDA device, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -161,16 +195,20 @@ impl CliError {
             CliError::Policy(_)
             | CliError::Synth(_)
             | CliError::Usage { .. }
+            | CliError::Expression { .. }
+            | CliError::Gate(_)
             | CliError::Write { .. } => 2,
             CliError::Trace(_) | CliError::Rule { .. } | CliError::Device(_) => 3,
             CliError::Experiment { .. } | CliError::Journal(_) => 3,
-            CliError::Rows(_) | CliError::Merge(_) => 3,
+            CliError::Rows(_) | CliError::Merge(_) | CliError::Ranks(_) => 3,
             CliError::Record(RecordError::Policy(_) | RecordError::NotStarted { .. }) => 2,
             CliError::Record(RecordError::Broke { .. })
             | CliError::Broke(_)
             | CliError::Nonconforming { .. } => 5,
             CliError::OutOfMemory { .. } => 10,
-            CliError::Mismatch { .. } | CliError::Disagreement { .. } => 20,
+            CliError::Mismatch { .. }
+            | CliError::Disagreement { .. }
+            | CliError::Regressed { .. } => 20,
             CliError::Card(CardError::NoCard(_)) => 30,
             CliError::Card(_) => 1,
             // As a shell tells a process that SIGINT ended.
@@ -188,7 +226,9 @@ impl CliError {
                 "check the path; `-` reads from standard input".into()
             }
             CliError::Usage { help, .. } => help.clone(),
-            CliError::Experiment { error, .. } => error.help.clone(),
+            CliError::Experiment { error, .. } | CliError::Expression { error, .. } => {
+                error.help.clone()
+            }
             CliError::Journal(error) | CliError::Merge(MergeError::Journal(error)) => {
                 journal_help(error).into()
             }
@@ -211,6 +251,17 @@ impl CliError {
             }
             CliError::OutOfMemory { .. } => {
                 "`--capacity` gives more room; without --fail-on-oom this is no error".into()
+            }
+            CliError::Ranks(RanksError::Empty(_)) => {
+                "name a folder with one recording a rank, or a trace itself".into()
+            }
+            CliError::Ranks(_) => "put the recordings of one run, and nothing else, into a folder \
+                of their own"
+                .into(),
+            CliError::Gate(error) => gate_help(error).into(),
+            CliError::Regressed { .. } => {
+                "where the change is meant, write the baseline anew: the rows.csv of this run"
+                    .into()
             }
             CliError::Disagreement { .. } => {
                 "the notes of the rows say where; a planted fault is meant to be found".into()
@@ -247,6 +298,41 @@ impl From<RunError> for CliError {
     }
 }
 
+impl From<ExplainError> for CliError {
+    fn from(error: ExplainError) -> Self {
+        let what = error.to_string();
+        match error {
+            ExplainError::Record(error) => error.into(),
+            ExplainError::Fidelity(_) => {
+                CliError::usage(what, "see `vramlab trace info` for what it holds")
+            }
+            ExplainError::Empty(trace) => TraceError::whole(trace, "it holds no events")
+                .or("record it again; `vramlab trace info` tells what it holds")
+                .into(),
+            ExplainError::NoSuchEvent { .. } => CliError::usage(
+                what,
+                "leave --event out for the failure itself; `vramlab replay` lists failed events",
+            ),
+        }
+    }
+}
+
+/// What to do where a limit cannot be checked.
+fn gate_help(error: &GateError) -> &'static str {
+    match error {
+        GateError::NoBaseline(_) => {
+            "give the rows.csv of an earlier run with --against, or an absolute limit such as \
+             =12GiB"
+        }
+        GateError::Policy { .. } => "name policies as the table does, or * for all",
+        GateError::Unreadable { .. } => "a baseline is a rows.csv that `vramlab compare` wrote",
+        GateError::Mismatch { .. } => {
+            "compare the same traces and policies, with the same --capacity, as for the baseline, \
+             or write the baseline anew"
+        }
+    }
+}
+
 /// What to do with a journal.
 fn journal_help(error: &JournalError) -> &'static str {
     match error {
@@ -267,15 +353,18 @@ impl Diagnostic for CliError {
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
         match self {
-            CliError::Experiment {
-                error, source_code, ..
-            } if error.span.is_some() => Some(&**source_code),
+            CliError::Experiment { error, source_code }
+            | CliError::Expression { error, source_code }
+                if error.span.is_some() =>
+            {
+                Some(&**source_code)
+            }
             _ => None,
         }
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let CliError::Experiment { error, .. } = self else {
+        let (CliError::Experiment { error, .. } | CliError::Expression { error, .. }) = self else {
             return None;
         };
         let span = error.span.clone()?;

@@ -1,7 +1,6 @@
 //! `vramlab fidelity`: models against recordings, event by event.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use rayon::prelude::*;
@@ -12,9 +11,8 @@ use super::load;
 use super::output::Output;
 use super::table::{Cell, Column, Mark, Table};
 use crate::experiment::{Wanted, caught};
-use crate::fidelity::{FidelityRow, check, recorded_policy, relative};
+use crate::fidelity::{FidelityRow, compare, recorded_policy};
 use crate::policy::Registry;
-use crate::space::{AddressOrder, SpaceConfig};
 use crate::trace::{OpenOptions, Trace};
 use crate::units::{format_bytes, format_count};
 
@@ -112,25 +110,10 @@ impl Fidelity {
             ));
         };
         let chosen = registry.find(&told)?;
-        let card_bytes = self.card.card.total_bytes;
-        let config = SpaceConfig {
-            device: Arc::clone(&self.card.card),
-            capacity_bytes: capacity_bytes
-                .or(trace.capacity_bytes)
-                .unwrap_or(card_bytes),
-            blind: false,
-            streams: trace.streams.len(),
-            addresses: AddressOrder::Recorded,
-            record_steps: true,
-        };
         registry.build(&chosen)?;
         let make = || registry.build(&chosen).expect("it was built before");
-        let checked = caught(|| {
-            if relative::applies(trace) {
-                return relative::check(trace, &chosen.label, &make, &config).map(Into::into);
-            }
-            check(trace, &chosen.label, make(), config).map(|checked| checked.row)
-        });
+        let card = &self.card.card;
+        let checked = caught(|| compare(trace, &chosen.label, &make, card, capacity_bytes));
         let checked = checked.map_err(|what| {
             let policy = &chosen.label;
             CliError::Broke(vec![format!("policy '{policy}' broke a rule: {what}")])

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use serde::Serialize;
 
 use super::CliError;
-use crate::files::write_atomically;
-use crate::plot::{self, Chart, Format};
+use crate::files::write_without_waiting;
+use crate::plot::{self, Chart};
 
 /// Where results go.
 pub struct Folder {
@@ -59,7 +59,7 @@ impl Folder {
         let path = self.path.join(name);
         let above = path.parent().unwrap_or(&self.path);
         fs::create_dir_all(above)
-            .and_then(|()| write_atomically(&path, fill))
+            .and_then(|()| write_without_waiting(&path, fill))
             .map_err(|error| CliError::write(&path, error))?;
         let mut files = self.files.lock().expect("no writer panics");
         files.push(name.to_owned());
@@ -82,8 +82,7 @@ impl Folder {
     /// # Errors
     /// What drawing or the system says.
     pub fn chart(&self, name: &str, chart: &Chart) -> Result<(), CliError> {
-        for format in [Format::Svg, Format::Png] {
-            let bytes = plot::render(chart, format)?;
+        for (format, bytes) in plot::render_both(chart)? {
             let name = format!("{name}.{}", format.extension());
             self.file(&name, |out| out.write_all(&bytes))?;
         }

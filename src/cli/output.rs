@@ -27,6 +27,12 @@ pub struct Output {
     pub colour: bool,
     /// Columns of a line.
     pub columns: usize,
+    /// Someone looks at standard output.
+    pub terminal: bool,
+    /// Letters beyond ASCII may be drawn with.
+    pub unicode: bool,
+    /// Lines for people are dropped, as they are told in another way.
+    pub hushed: bool,
 }
 
 impl Output {
@@ -39,6 +45,9 @@ impl Output {
             json,
             colour: terminal && colour_is_welcome(),
             columns: columns(terminal),
+            terminal,
+            unicode: unicode_is_welcome(),
+            hushed: false,
         }
     }
 
@@ -47,6 +56,9 @@ impl Output {
     /// # Errors
     /// Standard output is broken for another reason than a reader that left.
     pub fn line(&mut self, text: &str) -> Result<(), CliError> {
+        if self.hushed {
+            return Ok(());
+        }
         if self.json {
             say(text);
             return Ok(());
@@ -163,6 +175,15 @@ pub fn say(text: &str) {
 fn colour_is_welcome() -> bool {
     let set = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !set && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether the locale is one of UTF-8, as POSIX names it: the first of these that is set.
+fn unicode_is_welcome() -> bool {
+    let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Columns of a line: `COLUMNS` where it is set, else the terminal's.

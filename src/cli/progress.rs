@@ -10,8 +10,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// What a bar counts.
-const EVENTS: &str = "{bar:30} {percent} % of {human_len} events, {per_sec}, {eta} to go";
-const CELLS: &str = "{bar:30} {human_pos} of {human_len} cells, {per_sec}, {eta} to go";
+const EVENTS: &str = "{percent} % of {human_len} events, {eta} to go {wide_bar}";
+const CELLS: &str = "{human_pos} of {human_len} cells, {eta} to go {wide_bar}";
+
+const WORDS: &str = "{spinner} {wide_msg}";
 
 /// Counts what is done; shows itself only where someone looks and it takes a while.
 pub struct Progress {
@@ -56,6 +58,44 @@ impl Progress {
     }
 
     /// Takes the bar away.
+    pub fn end(self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A line that says what is being done, where nobody knows how much there is to do; shown
+/// only where someone looks and it takes a while.
+pub struct LiveLine {
+    started: Instant,
+    looked_at: bool,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl LiveLine {
+    /// An empty line.
+    pub fn new() -> Self {
+        LiveLine {
+            started: Instant::now(),
+            looked_at: io::stderr().is_terminal(),
+            bar: OnceLock::new(),
+        }
+    }
+
+    /// Says something else from now on.
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        if self.looked_at && self.started.elapsed() > A_MOMENT {
+            let bar = self.bar.get_or_init(|| {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+                bar.with_style(ProgressStyle::with_template(WORDS).expect("it is well formed"))
+            });
+            bar.set_message(text());
+            bar.tick();
+        }
+    }
+
+    /// Takes the line away.
     pub fn end(self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();

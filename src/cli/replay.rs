@@ -7,11 +7,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::CliError;
-use super::args::{CardArgs, OpenArgs};
+use super::args::{CardArgs, MapArgs, OpenArgs};
 use super::load::{self, Heading};
 use super::output::Output;
 use super::progress::Progress;
 use super::table::{Cell, Column, Table};
+use super::{map, sparkline};
 use crate::experiment::{Ended, Scene, Seen, Watch, run_cell};
 use crate::observe::{Failure, Placements, Row, warnings};
 use crate::policy::{Chosen, Registry};
@@ -56,6 +57,9 @@ pub struct Replay {
     /// How many failures are listed
     #[arg(long, value_name = "N", default_value_t = 20)]
     failures: usize,
+
+    #[command(flatten)]
+    pictures: MapArgs,
 }
 
 /// What `--json` prints.
@@ -79,9 +83,10 @@ impl Replay {
         }
         output.line(&format!("policy {}: {}", chosen.label, chosen.about))?;
         output.line(&format!("source: {}", chosen.source))?;
+        let pictures = self.pictures.shown(output);
         let ended = match &self.placements {
-            Some(path) => placed(path, &scene, registry, &chosen, output)?,
-            None => cell(&scene, registry, &chosen, ())?,
+            Some(path) => placed(path, &scene, registry, &chosen, pictures, output)?,
+            None => cell(&scene, registry, &chosen, pictures, ())?,
         };
         let seen = match ended {
             Ended::Replayed(seen) => seen,
@@ -104,6 +109,11 @@ impl Replay {
             output.result(&result(heading, &seen))?;
         } else {
             self.tell(&seen, output)?;
+        }
+        if pictures {
+            for line in drawn(&seen, output) {
+                output.line(&line)?;
+            }
         }
         self.judge(&seen.row)
     }
@@ -188,11 +198,12 @@ fn cell<E: Observer>(
     scene: &Scene,
     registry: &Registry,
     chosen: &Chosen,
+    map: bool,
     extra: E,
 ) -> Result<Ended, CliError> {
     let progress = Progress::new(scene.trace.events.len() as u64);
     let watch = Watch {
-        map: false,
+        map,
         progress: &|events| progress.add(events),
         extra,
     };
@@ -207,13 +218,14 @@ fn placed(
     scene: &Scene,
     registry: &Registry,
     chosen: &Chosen,
+    map: bool,
     output: &mut Output,
 ) -> Result<Ended, CliError> {
     let mut ended = None;
     output
         .file(path, |out| {
             let mut placements = Placements::new(out, &scene.trace.ids);
-            ended = Some(cell(scene, registry, chosen, &mut placements));
+            ended = Some(cell(scene, registry, chosen, map, &mut placements));
             match &ended {
                 Some(Ok(Ended::Replayed(_))) => placements.finish(),
                 _ => Err(io::Error::other("the replay broke off")),
@@ -224,6 +236,14 @@ fn placed(
             _ => Ok(()),
         })?;
     ended.expect("a written file was filled")
+}
+
+/// Fragmentation over time and the address map.
+fn drawn(seen: &Seen, output: &Output) -> Vec<String> {
+    let mut lines = sparkline::lines(&[(&seen.row, seen.timeline.buckets())], output);
+    let map = seen.map.iter();
+    lines.extend(map.flat_map(|map| map::lines(&seen.row, map, output)));
+    lines
 }
 
 fn result<'a>(trace: Heading<'a>, seen: &'a Seen) -> Replayed<'a> {

@@ -3,6 +3,7 @@
 mod convert;
 mod fit_workload;
 mod scale;
+mod shrink;
 mod stats;
 mod synth;
 
@@ -29,6 +30,7 @@ pub enum Trace {
     Synth(synth::Synth),
     SynthFrom(fit_workload::SynthFrom),
     Scale(scale::Scale),
+    Shrink(shrink::Shrink),
 }
 
 /// Prints a trace's report and statistics.
@@ -67,6 +69,7 @@ impl Trace {
             Trace::Synth(synth) => synth.run(output),
             Trace::SynthFrom(synth) => synth.run(output),
             Trace::Scale(scale) => scale.run(output),
+            Trace::Shrink(shrink) => shrink.run(registry, output),
         }
     }
 }

@@ -40,8 +40,10 @@ pub(super) fn made_changes(space: &Space) -> Vec<Change> {
     }))
 }
 
-/// Peak of the running sum of segment bytes.
-pub(super) fn recorded_peak_bytes(truth: &Truth) -> u64 {
+/// Peak of what was reserved, as the recording tells it, bytes: of the running sum of its
+/// segments, or of the sums that it tells itself.
+#[must_use]
+pub fn recorded_peak_bytes(truth: &Truth) -> u64 {
     let mut reserved: u64 = truth.initial.iter().map(|segment| segment.bytes).sum();
     let mut peak = reserved;
     for fact in &truth.entries {

@@ -47,6 +47,9 @@ pub struct RelativeRow {
     pub peak_reserved_bytes: u64,
     /// The first difference, in words.
     pub first_divergence: Option<String>,
+    /// Number of its event.
+    #[serde(skip)]
+    pub diverges_at: Option<u64>,
 }
 
 impl RelativeRow {
@@ -69,6 +72,7 @@ impl From<RelativeRow> for FidelityRow {
             failures_matched: row.failures_matched,
             peak_reserved_bytes: row.peak_reserved_bytes,
             first_divergence: row.first_divergence,
+            diverges_at: row.diverges_at,
             driver_addresses_fed: row.bases_learned,
             ..FidelityRow::default()
         }
@@ -254,6 +258,7 @@ impl Judge<'_> {
     fn diverge(&mut self, moment: &Moment<'_>, what: String) {
         if self.row.first_divergence.is_none() {
             self.row.first_divergence = Some(format!("event {}: {what}", moment.index));
+            self.row.diverges_at = Some(moment.index);
         }
     }
 

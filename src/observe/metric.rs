@@ -4,7 +4,10 @@
 //! The formulas are in `docs/metrics.md`.
 
 use super::Row;
-use crate::units::{format_bytes, format_count, format_nanos, format_ppm, ppm};
+use crate::units::{
+    format_bytes, format_count, format_nanos, format_ppm, parse_bytes, parse_nanos, parse_percent,
+    ppm,
+};
 
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,11 +157,13 @@ fn ratio(part: u64, whole: u64) -> Option<u64> {
 }
 
 impl Metric {
-    /// The metric of a name; the unit at its end may be left out (`memory_efficiency`).
+    /// The metric of a name; the unit at its end may be left out (`memory_efficiency`), and
+    /// `failures` is `failed`.
     ///
     /// # Errors
     /// [`MetricError`], with the names that are known.
     pub fn find(name: &str) -> Result<&'static Metric, MetricError> {
+        let name = if name == "failures" { "failed" } else { name };
         let short = |known: &str| {
             let ends = ["_ppm", "_bytes", "_ns"];
             ends.iter().any(|end| known.strip_suffix(end) == Some(name))
@@ -185,6 +190,28 @@ impl Metric {
     pub fn show(&self, row: &Row) -> String {
         self.of(row)
             .map_or_else(|| "-".into(), |value| self.print(value as f64))
+    }
+
+    /// Reads a value in the metric's unit: `3GiB`, `5ms`, `30%`, or the integer as a row
+    /// has it.
+    ///
+    /// # Errors
+    /// A text that is none, in words.
+    pub fn parse(&self, text: &str) -> Result<u64, String> {
+        let integer = text.parse::<u64>();
+        if let Ok(value) = integer {
+            return Ok(value);
+        }
+        let told = |error: crate::units::UnitError| error.to_string();
+        match self.unit {
+            Unit::Bytes => parse_bytes(text).map_err(told),
+            Unit::Nanos => parse_nanos(text).map_err(told),
+            Unit::Share | Unit::Rate | Unit::Factor => parse_percent(text).map_err(told),
+            Unit::Count => Err(format!(
+                "'{text}': expected a whole number of {}",
+                self.label
+            )),
+        }
     }
 
     /// A value or a mean of values, printed for people.
@@ -251,11 +278,41 @@ mod tests {
         assert_eq!(of("fit_to_bound_ppm", &row), Some(1_234_000));
         assert_eq!(of("failure_ppm", &Row::default()), None);
         assert_eq!(of("footprint_to_bound_ppm", &Row::default()), None);
+        assert_eq!(
+            of(
+                "failures",
+                &Row {
+                    failed: 3,
+                    ..Row::default()
+                }
+            ),
+            Some(3)
+        );
         let error = Metric::find("speed").expect_err("no such metric");
         assert!(
             error
                 .to_string()
                 .contains("'speed'; known are: capacity_bytes")
+        );
+    }
+
+    #[test]
+    fn values_are_read_in_their_unit() {
+        let read = |name: &str, text: &str| Metric::find(name).expect("known").parse(text);
+        assert_eq!(read("footprint_bytes", "1.5KiB"), Ok(1536));
+        assert_eq!(read("footprint_bytes", "1536"), Ok(1536));
+        assert_eq!(read("cost_ns", "2us"), Ok(2000));
+        assert_eq!(read("success_ppm", "99.5%"), Ok(995_000));
+        assert_eq!(read("failed", "7"), Ok(7));
+        assert!(
+            read("failed", "7%")
+                .expect_err("a share")
+                .contains("whole number")
+        );
+        assert!(
+            read("footprint_bytes", "1GB")
+                .expect_err("decimal")
+                .contains("GiB")
         );
     }
 

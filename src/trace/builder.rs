@@ -1,6 +1,13 @@
 //! Builds a trace from ids or pointers: hands out slots, and finds double and unknown frees.
 
-use std::collections::{HashMap, HashSet};
+mod served;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use foldhash::fast::RandomState;
+
+use served::Served;
 
 use super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, Slot, StreamId, Trace};
 
@@ -32,13 +39,16 @@ pub struct Ask {
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     trace: Trace,
+    /// The keys of all requests in order, those that failed among them.
     keys: Vec<u64>,
-    live: HashMap<u64, Held>,
-    pending: HashMap<u64, Held>,
-    gone: HashSet<u64>,
+    live: HashMap<u64, Held, RandomState>,
+    pending: HashMap<u64, Held, RandomState>,
+    served: Served,
     spare: Vec<Slot>,
     streams: HashMap<u64, StreamId>,
+    last_stream: Option<(u64, StreamId)>,
     pools: HashMap<(u64, u64), PoolId>,
+    last_pool: Option<((u64, u64), PoolId)>,
     labels: HashMap<String, u32>,
     tags: HashMap<String, u32>,
     timed: bool,
@@ -68,15 +78,25 @@ impl TraceBuilder {
     /// As [`stream`](Self::stream), for files that may name any number of them: `None`
     /// past 65,534 streams.
     pub fn try_stream(&mut self, raw: u64) -> Option<StreamId> {
-        if let Some(id) = self.streams.get(&raw) {
-            return Some(*id);
+        // Neighbours as a rule name the same stream.
+        if let Some((last, id)) = self.last_stream
+            && last == raw
+        {
+            return Some(id);
         }
-        let id = StreamId::try_from(self.trace.streams.len()).ok()?;
-        if id >= ANY_STREAM - 1 {
-            return None;
-        }
-        self.trace.streams.push(raw);
-        self.streams.insert(raw, id);
+        let id = match self.streams.get(&raw) {
+            Some(id) => *id,
+            None => {
+                let id = StreamId::try_from(self.trace.streams.len()).ok()?;
+                if id >= ANY_STREAM - 1 {
+                    return None;
+                }
+                self.trace.streams.push(raw);
+                self.streams.insert(raw, id);
+                id
+            }
+        };
+        self.last_stream = Some((raw, id));
         Some(id)
     }
 
@@ -92,26 +112,41 @@ impl TraceBuilder {
     /// As [`pool`](Self::pool), for files that may name any number of them: `None`
     /// past 65,534 pools.
     pub fn try_pool(&mut self, raw: (u64, u64)) -> Option<PoolId> {
-        if let Some(id) = self.pools.get(&raw) {
-            return Some(*id);
+        if let Some((last, id)) = self.last_pool
+            && last == raw
+        {
+            return Some(id);
         }
-        let id = PoolId::try_from(self.trace.pools.len()).ok()?;
-        if id >= PoolId::MAX - 1 {
-            return None;
-        }
-        self.trace.pools.push(raw);
-        self.pools.insert(raw, id);
+        let id = match self.pools.get(&raw) {
+            Some(id) => *id,
+            None => {
+                let id = PoolId::try_from(self.trace.pools.len()).ok()?;
+                if id >= PoolId::MAX - 1 {
+                    return None;
+                }
+                self.trace.pools.push(raw);
+                self.pools.insert(raw, id);
+                id
+            }
+        };
+        self.last_pool = Some((raw, id));
         Some(id)
     }
 
     /// The number of a tag; the empty text is 0.
     pub fn tag(&mut self, text: &str) -> u32 {
+        if text.is_empty() {
+            return 0;
+        }
         intern(&mut self.tags, &mut self.trace.tags, text)
     }
 
     /// Sets the time of the events that follow, in ns since the start.
     pub fn at(&mut self, time_ns: u64) {
-        self.timed = true;
+        if !self.timed {
+            self.timed = true;
+            self.trace.times_ns.resize(self.trace.events.len(), 0);
+        }
         self.now_ns = time_ns;
     }
 
@@ -128,9 +163,12 @@ impl TraceBuilder {
     }
 
     /// Adds an event that names no slot of its own.
+    #[inline(always)]
     pub fn push(&mut self, event: Event) {
         self.trace.events.push(event);
-        self.trace.times_ns.push(self.now_ns);
+        if self.timed {
+            self.trace.times_ns.push(self.now_ns);
+        }
     }
 
     /// Whether `key` names a live allocation.
@@ -139,10 +177,10 @@ impl TraceBuilder {
         self.live.contains_key(&key)
     }
 
-    /// Whether `key` named an allocation that has been freed, and none since.
+    /// Whether `key` names an allocation whose deferred free is not complete.
     #[must_use]
-    pub fn was_freed(&self, key: u64) -> bool {
-        self.gone.contains(&key)
+    pub fn is_pending(&self, key: u64) -> bool {
+        self.pending.contains_key(&key)
     }
 
     /// The bytes of a live allocation; 0 where `key` names none.
@@ -165,24 +203,15 @@ impl TraceBuilder {
     ///
     /// # Errors
     /// [`AlreadyLive`], and nothing is added.
+    #[inline(always)]
     pub fn alloc(&mut self, key: u64, ask: Ask) -> Result<Slot, AlreadyLive> {
-        if self.live.contains_key(&key) {
+        let Entry::Vacant(place) = self.live.entry(key) else {
             return Err(AlreadyLive);
-        }
+        };
         let slot = self.spare.pop().unwrap_or_else(|| {
             self.trace.slots += 1;
             self.trace.slots - 1
         });
-        self.live.insert(
-            key,
-            Held {
-                slot,
-                stream: ask.stream,
-                bytes: ask.bytes,
-            },
-        );
-        self.gone.remove(&key);
-        self.keys.push(key);
         let Ask {
             bytes,
             align_log2,
@@ -190,6 +219,12 @@ impl TraceBuilder {
             pool,
             tag,
         } = ask;
+        place.insert(Held {
+            slot,
+            stream,
+            bytes,
+        });
+        self.keys.push(key);
         self.push(Event::Alloc {
             slot,
             bytes,
@@ -203,6 +238,7 @@ impl TraceBuilder {
 
     /// A request that failed when it was recorded.
     pub fn attempt(&mut self, key: u64, ask: Ask) {
+        self.served.failed(self.keys.len());
         self.keys.push(key);
         let Ask {
             bytes,
@@ -223,28 +259,44 @@ impl TraceBuilder {
     /// A free of `key` on `stream`, or on the stream of its allocation. A `deferred`
     /// free keeps its slot until [`complete`](Self::complete).
     pub fn free(&mut self, key: u64, stream: Option<StreamId>, deferred: bool) -> Freed {
+        self.free_as(key, key, stream, deferred)
+    }
+
+    /// As [`free`](Self::free); `id` is what the event of a wrong free calls the key.
+    #[inline(always)]
+    pub fn free_as(
+        &mut self,
+        key: u64,
+        id: u64,
+        stream: Option<StreamId>,
+        deferred: bool,
+    ) -> Freed {
         let Some(held) = self.live.remove(&key) else {
-            let again = self.was_freed(key) || self.pending.contains_key(&key);
-            self.push(if again {
-                Event::FreeAgain { id: key }
-            } else {
-                Event::FreeUnknown { id: key }
-            });
-            return if again { Freed::Again } else { Freed::Unknown };
+            return self.wrong_free(key, id);
         };
-        let stream = stream.unwrap_or(held.stream);
         self.push(Event::Free {
             slot: held.slot,
-            stream,
+            stream: stream.unwrap_or(held.stream),
             deferred,
         });
-        self.gone.insert(key);
         if deferred {
             self.pending.insert(key, held);
         } else {
             self.spare.push(held.slot);
         }
         Freed::Live
+    }
+
+    /// A free of what is not live: freed already, or never allocated.
+    #[cold]
+    fn wrong_free(&mut self, key: u64, id: u64) -> Freed {
+        if self.served.contains(key, &self.keys) {
+            self.push(Event::FreeAgain { id });
+            Freed::Again
+        } else {
+            self.push(Event::FreeUnknown { id });
+            Freed::Unknown
+        }
     }
 
     /// The deferred free of `key` became reusable; false where there was none.
@@ -278,12 +330,9 @@ impl TraceBuilder {
         &mut self.trace
     }
 
-    /// Ends the trace; keys become its ids. Times are dropped where none was set.
+    /// Ends the trace; keys become its ids. It has no times where none was set.
     #[must_use]
     pub fn finish(mut self) -> Trace {
-        if !self.timed {
-            self.trace.times_ns = Vec::new();
-        }
         if self.trace.streams.is_empty() {
             self.trace.streams.push(0);
         }

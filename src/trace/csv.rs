@@ -2,6 +2,7 @@
 //!
 //! `docs/traces.md` describes it; every [`Event`] has a word here.
 
+mod quick;
 mod write;
 
 #[cfg(test)]
@@ -54,8 +55,14 @@ pub fn import(input: &mut dyn BufRead, source: &Source) -> Result<Trace, TraceEr
     let mut lines = Lines::new(input, &source.file);
     let mut reader = Reader::new(&source.name);
     let mut text = String::new();
-    let mut table = None;
-    while lines.next_row(&mut text, "")? {
+    let mut table: Option<Table> = None;
+    loop {
+        if table.as_ref().is_some_and(quick::is_usual) {
+            reader.rows += lines.ready(|bytes| quick::rows(bytes, &mut reader.builder))?;
+        }
+        if !lines.next_row(&mut text, "")? {
+            break;
+        }
         let line = text.trim();
         if let Some(comment) = line.strip_prefix('#') {
             lines.place(reader.directive(comment))?;
@@ -172,10 +179,13 @@ impl Reader {
         if !time.is_empty() {
             self.builder.at(text::nanos(&time)?);
         }
-        let word = row.get(table.event).to_ascii_lowercase();
+        let mut word = row.get(table.event);
+        if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            word = word.to_ascii_lowercase().into();
+        }
         let id = row.get(table.id);
         match &*word {
-            "alloc" | "attempt" => self.request(row, table, &word == "attempt"),
+            "alloc" | "attempt" => self.request(row, table, word == "attempt"),
             "free" => self.free(row, table, false),
             "free_deferred" => self.free(row, table, true),
             "complete" => self.complete(&id),
@@ -190,7 +200,7 @@ impl Reader {
                     format!("event number '{id}': expected one below {}", 1u64 << 32)
                 })?;
                 let stream = self.stream(row, table, None)?;
-                self.push(if &word == "wait" {
+                self.push(if word == "wait" {
                     Event::Wait { stream, event }
                 } else {
                     Event::Record { stream, event }
@@ -246,7 +256,7 @@ impl Reader {
             self.builder.attempt(key, ask);
             return Ok(());
         }
-        if !self.builder.is_live(key) && self.builder.slot(key).is_some() {
+        if self.builder.is_pending(key) && !self.builder.is_live(key) {
             return Err(format!(
                 "alloc of '{id}', whose deferred free is not complete"
             ));
@@ -264,16 +274,9 @@ impl Reader {
         } else {
             Some(self.stream(row, table, None)?)
         };
-        if self.builder.is_live(key) {
-            self.builder.free(key, stream, deferred);
-            return Ok(());
-        }
-        let id = self.keys.stray(key);
-        self.push(if self.builder.was_freed(key) {
-            Event::FreeAgain { id }
-        } else {
-            Event::FreeUnknown { id }
-        })
+        self.builder
+            .free_as(key, self.keys.stray(key), stream, deferred);
+        Ok(())
     }
 
     fn complete(&mut self, id: &str) -> Result<(), String> {

@@ -9,6 +9,13 @@ use super::{Ids, Trace};
 /// number and a word of one file never share a key.
 const WORDS: u64 = u64::MAX - u32::MAX as u64;
 
+/// The key of an id that is a number and written as one; none where it is so large that
+/// it is taken for a word.
+#[must_use]
+pub fn plain_key(number: u64) -> Option<u64> {
+    (number < WORDS).then_some(number)
+}
+
 /// Gives keys to ids: a decimal number is its own key, a word gets one of its own.
 #[derive(Debug, Default)]
 pub struct Keys {
@@ -27,10 +34,9 @@ impl Keys {
         }
         if is_decimal(id)
             && (id.len() == 1 || !id.starts_with('0'))
-            && let Ok(number) = id.parse::<u64>()
-            && number < WORDS
+            && let Some(key) = id.parse().ok().and_then(plain_key)
         {
-            return Ok(number);
+            return Ok(key);
         }
         if let Some(key) = self.known.get(id) {
             return Ok(*key);

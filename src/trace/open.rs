@@ -100,8 +100,12 @@ fn import(
             return Ok(vec![trace]);
         }
         Format::Pickle => {
-            let bytes = unpacked.hold(&source.file)?;
-            let snapshot = snapshot::read(&bytes).map_err(|error| placed(&error, source))?;
+            let mut input = unpacked.guarded(&source.file);
+            let snapshot = snapshot::read_from(&mut input);
+            let snapshot = snapshot.map_err(|error| {
+                let fault = input.fault.take();
+                fault.unwrap_or_else(|| placed(&error, source))
+            })?;
             return of_pytorch(&snapshot, source, options);
         }
         Format::StrippedPytorch => {

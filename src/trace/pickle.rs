@@ -4,8 +4,8 @@
 //! dicts, lists, tuples, texts and numbers; every opcode that could import a name or call something is
 //! refused (see [`Problem::Refused`]). What keeps it safe on hostile input:
 //! - nothing recurses: nesting lives on an explicit stack;
-//! - nothing is allocated because of a length that the file merely claims: texts stay in the input and
-//!   are referred to by offset, memo slots are numbered no further than the bytes already read allow;
+//! - nothing is allocated because of a length that the file merely claims: texts are kept once they
+//!   are there, memo slots are numbered no further than the bytes already read allow;
 //! - an object shared through the memo stays one object, so sharing never expands.
 //!
 //! What keeps it fast: values are 8 bytes and `Copy`, and a [`Sink`] may take a dict as soon as its
@@ -18,6 +18,8 @@ mod opcode;
 mod packed;
 mod text;
 mod value;
+
+use std::io::Read;
 
 pub use error::{PickleError, Problem};
 pub use packed::Packed;
@@ -32,27 +34,33 @@ pub trait Sink {
     /// A dict was filled in one go with `pairs` (key, value, key, value, ...). Returning a record takes
     /// the dict over: its pairs are dropped and only the record is kept. Returning `None` leaves it a
     /// plain dict.
-    fn dict(&mut self, pairs: &[Packed], store: &mut Store<'_>) -> Option<Record>;
+    fn dict(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record>;
+
+    /// As [`dict`](Self::dict), where the keys are one by one those of the dict that came before.
+    fn like_before(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record> {
+        self.dict(pairs, store)
+    }
 }
 
 /// What a pickle held.
 #[derive(Debug)]
-pub struct Document<'a> {
-    /// The containers, and the input that the texts refer to.
-    pub store: Store<'a>,
+pub struct Document {
+    /// The containers and texts.
+    pub store: Store,
     /// The pickled object.
     pub root: Value,
     /// Bytes after the pickle's end, which were not read.
     pub trailing_bytes: u64,
 }
 
-/// Reads one pickle from the beginning of `bytes`.
+/// Reads one pickle from the beginning of `input`, and what follows it to count it. Of the
+/// input no more is held at a time than an opcode needs.
 ///
 /// # Errors
 /// [`PickleError`], with the byte offset of the offending opcode: a truncated or malformed file, or one
 /// that would run code when loaded by Python.
-pub fn read<'a, S: Sink>(bytes: &'a [u8], sink: &mut S) -> Result<Document<'a>, PickleError> {
-    machine::Machine::new(bytes, sink).run()
+pub fn read<S: Sink>(input: impl Read, sink: &mut S) -> Result<Document, PickleError> {
+    machine::Machine::new(input, sink).run()
 }
 
 /// Whether `bytes` begin as a pickle does. Only the beginning is looked at.

@@ -136,16 +136,9 @@ impl Reader {
                     }
                 }
             }
-            "free" if self.builder.is_live(key) => {
-                self.builder.free(key, stream, false);
-            }
             "free" => {
                 let id = self.keys.stray(key);
-                self.builder.push(if self.builder.was_freed(key) {
-                    Event::FreeAgain { id }
-                } else {
-                    Event::FreeUnknown { id }
-                });
+                self.builder.free_as(key, id, stream, false);
             }
             other => {
                 let other = text::shown(other);

@@ -25,21 +25,23 @@ mod settings;
 pub mod sizes;
 mod state;
 pub mod stripped;
+mod survey;
 mod tags;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
-use crate::trace::snapshot::{Action, Entry, Snapshot};
+use crate::trace::snapshot::{Entry, Snapshot};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{ANY_STREAM, PoolId, Trace, TraceError, Truth};
 
 use caches::Limits;
 use forward::{Forward, Source};
 use hidden::Hidden;
+use survey::Survey;
 
 pub use settings::size_rules;
 
@@ -76,13 +78,14 @@ pub fn import(
     let several = devices.len() > 1;
     let mut traces = Vec::with_capacity(devices.len());
     for device in devices {
-        check_numbers(snapshot, device, file)?;
+        let survey = Survey::of(entries_of(snapshot, device));
+        check_numbers(snapshot, device, &survey, file)?;
         let name = if several {
             format!("{name}-cuda{device}")
         } else {
             name.to_owned()
         };
-        traces.push(import_device(snapshot, device, &name, options));
+        traces.push(import_device(snapshot, device, survey, &name, options));
     }
     Ok(traces)
 }
@@ -107,18 +110,16 @@ fn entries_of(snapshot: &Snapshot, device: u32) -> &[Entry] {
 }
 
 /// Refuses a device with more streams or pools than a trace can name.
-fn check_numbers(snapshot: &Snapshot, device: u32, file: &str) -> Result<(), TraceError> {
-    let segments = snapshot.segments.iter().filter(|s| s.device == device);
-    let segments = segments.map(|segment| (segment.stream, segment.pool));
-    let entries = entries_of(snapshot, device);
-    let entries = entries.iter().map(|entry| (entry.stream, entry.pool));
-    let (mut streams, mut pools) = (HashSet::new(), HashSet::new());
-    let mut last = None;
-    for (stream, pool) in segments.chain(entries) {
-        if last.replace((stream, pool)) != Some((stream, pool)) {
-            streams.insert(stream);
-            pools.extend(pool);
-        }
+fn check_numbers(
+    snapshot: &Snapshot,
+    device: u32,
+    survey: &Survey,
+    file: &str,
+) -> Result<(), TraceError> {
+    let (mut streams, mut pools) = (survey.streams.clone(), survey.pools.clone());
+    for segment in snapshot.segments.iter().filter(|s| s.device == device) {
+        streams.insert(segment.stream);
+        pools.extend(segment.pool);
     }
     for (what, count, limit) in [
         ("streams", streams.len(), usize::from(ANY_STREAM)),
@@ -134,14 +135,19 @@ fn check_numbers(snapshot: &Snapshot, device: u32, file: &str) -> Result<(), Tra
     Ok(())
 }
 
-fn import_device(snapshot: &Snapshot, device: u32, name: &str, options: Options) -> Trace {
+fn import_device(
+    snapshot: &Snapshot,
+    device: u32,
+    survey: Survey,
+    name: &str,
+    options: Options,
+) -> Trace {
     let entries = entries_of(snapshot, device);
     let rules = size_rules(snapshot.settings.as_ref());
-    let hidden = Hidden::of(snapshot, device, entries);
+    let hidden = Hidden::of(snapshot, device, &survey);
     let mut start = rewind::rewind(snapshot, device, entries, &rules, hidden);
     let inference = boundary::infer_sizes(&mut start, entries, &rules);
-    let clock = clock::Clock::of(entries);
-    let failed = entries.iter().any(|entry| entry.action == Action::Oom);
+    let Survey { clock, failed, .. } = survey;
     let source = Source {
         snapshot,
         entries,

@@ -9,6 +9,7 @@
 mod decode;
 mod error;
 mod finish;
+mod plan;
 mod record;
 mod settings;
 mod table;
@@ -219,14 +220,24 @@ pub struct Annotation {
 
 /// Decodes the uncompressed bytes of a snapshot.
 ///
-/// Memory stays proportionate to the file: about three times its size for a trace, at most some dozens
-/// of times for a hostile one.
+/// As [`read_from`].
 ///
 /// # Errors
 /// [`SnapshotError`]: the pickle is damaged or would run code (with the byte offset), or it is sound but
 /// not a snapshot (with the entry, the key, and what was expected there).
 pub fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
+    read_from(bytes)
+}
+
+/// Decodes the uncompressed bytes of a snapshot while they are read.
+///
+/// The file itself is not held. Memory stays proportionate to it: for a trace less than twice its
+/// size, at most some dozens of times for a hostile one.
+///
+/// # Errors
+/// As [`read`], and what the reader says.
+pub fn read_from(input: impl std::io::Read) -> Result<Snapshot, SnapshotError> {
     let mut records = record::Records::default();
-    let document = super::pickle::read(bytes, &mut records)?;
+    let document = super::pickle::read(input, &mut records)?;
     finish::Finish::new(document.store, records).snapshot(document.root, document.trailing_bytes)
 }

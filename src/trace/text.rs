@@ -1,11 +1,13 @@
 //! What the text formats share: bounded lines, cells of a row, columns by name,
 //! and numbers.
 
-use std::borrow::Cow;
-use std::io::{BufRead, Read};
+mod lines;
 
-use super::TraceError;
+use std::borrow::Cow;
+
 use crate::units;
+
+pub use lines::Lines;
 
 /// The longest line that is read: a longer one is no table, and must not fill memory.
 pub const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -28,112 +30,6 @@ impl Source {
         Source {
             file: name.to_owned(),
             name: name.to_owned(),
-        }
-    }
-}
-
-/// Reads a file line by line, never holding more than one.
-pub struct Lines<'a> {
-    input: &'a mut dyn BufRead,
-    file: &'a str,
-    line: u64,
-}
-
-impl<'a> Lines<'a> {
-    /// Lines of `input`, which errors call `file`.
-    pub fn new(input: &'a mut dyn BufRead, file: &'a str) -> Self {
-        Lines {
-            input,
-            file,
-            line: 0,
-        }
-    }
-
-    /// As [`new`](Self::new), where `line` lines were read before.
-    pub fn after(input: &'a mut dyn BufRead, file: &'a str, line: u64) -> Self {
-        Lines { input, file, line }
-    }
-
-    /// Puts the next line into `text`, without its end; false after the last one.
-    ///
-    /// # Errors
-    /// A line that is too long or not UTF-8, or what the reader says.
-    pub fn next(&mut self, text: &mut String) -> Result<bool, TraceError> {
-        let mut bytes = std::mem::take(text).into_bytes();
-        bytes.clear();
-        self.line += 1;
-        let read = (&mut *self.input)
-            .take(MAX_LINE_BYTES + 1)
-            .read_until(b'\n', &mut bytes)
-            .map_err(|source| self.io(source))?;
-        if read == 0 {
-            self.line -= 1;
-            return Ok(false);
-        }
-        if bytes.len() as u64 > MAX_LINE_BYTES {
-            return Err(self
-                .error(format!("a line of more than {MAX_LINE_BYTES} bytes"))
-                .or("this is no text trace; check that the file is what its header says"));
-        }
-        while matches!(bytes.last(), Some(b'\n' | b'\r')) {
-            bytes.pop();
-        }
-        if self.line == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
-            bytes.drain(..3);
-        }
-        *text = String::from_utf8(bytes).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            let byte = error.as_bytes()[at];
-            self.error(format!(
-                "byte 0x{byte:02x} at column {} is not UTF-8",
-                at + 1
-            ))
-            .or("save the file as UTF-8")
-        })?;
-        Ok(true)
-    }
-
-    /// As [`next`](Self::next), passing over blank lines and, where `comment` is given,
-    /// over lines that begin with it.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next).
-    pub fn next_row(&mut self, text: &mut String, comment: &str) -> Result<bool, TraceError> {
-        while self.next(text)? {
-            let row = text.trim_start();
-            if !row.is_empty() && (comment.is_empty() || !row.starts_with(comment)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The number of the line last read, from 1.
-    #[must_use]
-    pub fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// An error at the line last read.
-    pub fn error(&self, what: impl Into<String>) -> TraceError {
-        TraceError::at_line(self.file, self.line, what)
-    }
-
-    /// Puts `what` at the line last read, where it is an error.
-    ///
-    /// # Errors
-    /// `result`'s.
-    pub fn place<T, E: Into<String>>(&self, result: Result<T, E>) -> Result<T, TraceError> {
-        result.map_err(|what| self.error(what))
-    }
-
-    /// An error of the reader below: broken compression, or the system's.
-    fn io(&self, source: std::io::Error) -> TraceError {
-        match source.kind() {
-            std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof => {
-                self.error(source.to_string())
-            }
-            _ => TraceError::io(self.file, source),
         }
     }
 }
@@ -196,7 +92,12 @@ impl<'t> Row<'t> {
             return Cow::Borrowed("");
         };
         let (begin, end) = self.cells[column];
-        let cell = self.text[begin as usize..end as usize].trim();
+        let cell = &self.text[begin as usize..end as usize];
+        let plain = |byte: Option<&u8>| byte.is_none_or(|byte| matches!(byte, b'#'..=b'~'));
+        if plain(cell.as_bytes().first()) && plain(cell.as_bytes().last()) {
+            return Cow::Borrowed(cell);
+        }
+        let cell = cell.trim();
         match cell
             .strip_prefix('"')
             .and_then(|cell| cell.strip_suffix('"'))

@@ -14,6 +14,8 @@ const MAX_LAYERS: usize = 2;
 /// A file that must be held in memory may grow to this many times its compressed size;
 /// real snapshots compress 10 to 60 times, a bomb 1,000 times and more.
 const MAX_RATIO: u64 = 200;
+/// How often the growth of a file is looked at.
+const LOOK_BYTES: u64 = 1 << 20;
 /// Growth below this many bytes is never taken for a bomb.
 const ALWAYS_ALLOWED_BYTES: u64 = 256 << 20;
 
@@ -80,28 +82,74 @@ impl Unpacked {
     ///
     /// # Errors
     /// What the reader says, or a file that grows as only a bomb does.
-    pub fn hold(mut self, file: &str) -> Result<Vec<u8>, TraceError> {
+    pub fn hold(self, file: &str) -> Result<Vec<u8>, TraceError> {
+        let mut guarded = self.guarded(file);
         let mut bytes = Vec::new();
-        loop {
-            let before = bytes.len();
-            (&mut self.input)
-                .take(1 << 20)
-                .read_to_end(&mut bytes)
-                .map_err(|error| broken(file, before as u64, error))?;
-            if bytes.len() == before {
-                return Ok(bytes);
-            }
+        let read = guarded.read_to_end(&mut bytes);
+        match (read, guarded.fault) {
+            (_, Some(fault)) => Err(fault),
+            (Err(error), None) => Err(TraceError::io(file, error)),
+            (Ok(_), None) => Ok(bytes),
+        }
+    }
+
+    /// A reader of the file, for formats whose size in memory follows the file's: it ends a
+    /// file that grows as only a bomb does.
+    #[must_use]
+    pub fn guarded(self, file: &str) -> Guarded<'_> {
+        Guarded {
+            input: self.input,
+            packed_bytes: self.packed_bytes,
+            file,
+            bytes: 0,
+            fault: None,
+        }
+    }
+}
+
+/// See [`Unpacked::guarded`].
+pub struct Guarded<'a> {
+    input: Box<dyn BufRead>,
+    packed_bytes: Rc<Cell<u64>>,
+    file: &'a str,
+    bytes: u64,
+    /// What is wrong with the file, once reading has failed.
+    pub fault: Option<TraceError>,
+}
+
+impl Read for Guarded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // No further than the next point at which the growth is looked at.
+        let before = self.bytes / LOOK_BYTES * LOOK_BYTES;
+        let ahead = usize::try_from(before + LOOK_BYTES - self.bytes).unwrap_or(usize::MAX);
+        let ahead = ahead.min(buffer.len());
+        let read = match self.input.read(&mut buffer[..ahead]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => return Err(self.failed(broken(self.file, before, error))),
+        };
+        self.bytes += read as u64;
+        if (read == 0 && !buffer.is_empty()) || self.bytes.is_multiple_of(LOOK_BYTES) {
             let packed = self.packed_bytes.get();
             let allowed = packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES);
-            if bytes.len() as u64 > allowed {
-                let (from, to) = (format_bytes(packed), format_bytes(bytes.len() as u64));
-                return Err(TraceError::whole(
-                    file,
-                    format!("{from} of compressed data grew to {to} and more"),
-                )
-                .or("if it is a real trace, decompress it first"));
+            if self.bytes > allowed {
+                let (from, to) = (format_bytes(packed), format_bytes(self.bytes));
+                let what = format!("{from} of compressed data grew to {to} and more");
+                let fault = TraceError::whole(self.file, what)
+                    .or("if it is a real trace, decompress it first");
+                return Err(self.failed(fault));
             }
         }
+        Ok(read)
+    }
+}
+
+impl Guarded<'_> {
+    /// Keeps what is wrong; the reader above is told no more than that something is.
+    fn failed(&mut self, fault: TraceError) -> io::Error {
+        let told = io::Error::other(fault.to_string());
+        self.fault = Some(fault);
+        told
     }
 }
 

@@ -176,6 +176,15 @@ impl<R: Read> VltReader<R> {
     ) -> Result<bool, TraceError> {
         events.clear();
         times.clear();
+        self.append_block(events, times)
+    }
+
+    /// As [`next_block`](Self::next_block), behind what `events` and `times` hold.
+    fn append_block(
+        &mut self,
+        events: &mut Vec<Event>,
+        times: &mut Vec<u64>,
+    ) -> Result<bool, TraceError> {
         if self.blocks_done {
             return Ok(false);
         }
@@ -184,15 +193,15 @@ impl<R: Read> VltReader<R> {
             self.blocks_done = true;
             return Ok(false);
         }
-        block::read(&self.frames.payload, self.timed, events, times)
+        let before = events.len();
+        block::append(&self.frames.payload, self.timed, events, times)
             .map_err(|what| self.frames.error(format!("block of events: {what}")))?;
-        for (at, event) in events.iter().enumerate() {
+        for (event, at) in events[before..].iter().zip(self.events..) {
             if let Err(fault) = self.checker.step(event) {
-                let event = self.events + at as u64;
-                return Err(self.frames.error(format!("event {event}: {fault}")));
+                return Err(self.frames.error(format!("event {at}: {fault}")));
             }
         }
-        self.events += events.len() as u64;
+        self.events += (events.len() - before) as u64;
         Ok(true)
     }
 
@@ -234,11 +243,7 @@ impl<R: Read> VltReader<R> {
 pub fn read(input: impl Read, file: &str) -> Result<Trace, TraceError> {
     let mut reader = VltReader::new(input, file)?;
     let (mut events, mut times) = (Vec::new(), Vec::new());
-    let (mut block, mut block_times) = (Vec::new(), Vec::new());
-    while reader.next_block(&mut block, &mut block_times)? {
-        events.extend_from_slice(&block);
-        times.extend_from_slice(&block_times);
-    }
+    while reader.append_block(&mut events, &mut times)? {}
     let mut trace = reader.finish()?;
     trace.events = events;
     trace.times_ns = times;

@@ -56,20 +56,33 @@ pub(super) fn write(
     folder.file("failures.csv", |out| csv_failures(&cells, out))?;
     let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
     let below: Vec<(&Seen, String)> = cells.iter().copied().zip(names).collect();
-    below
-        .par_iter()
-        .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))?;
-    if plots {
-        let caption = Caption::of(scene);
-        let timelines: Vec<Timed<'_>> = cells.iter().map(|seen| timed(seen)).collect();
-        let chart = charts::fragmentation(&caption, &timelines);
-        folder.chart("fragmentation", &chart)?;
-        for (name, chart) in charts::of_rows(&caption, &rows) {
-            folder.chart(name, &chart)?;
+    let of_policies = || {
+        below
+            .par_iter()
+            .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))
+    };
+    let of_all = || {
+        if plots {
+            charts(folder, scene, &cells, &rows)
+        } else {
+            Ok(())
         }
-        folder.chart("sizes", &charts::sizes(scene))?;
-    }
+    };
+    let (of_policies, of_all) = rayon::join(of_policies, of_all);
+    of_policies.and(of_all)?;
     folder.json("manifest.json", &manifest(folder, scene, ranked, source))
+}
+
+/// The charts of all policies together.
+fn charts(folder: &Folder, scene: &Scene, cells: &[&Seen], rows: &[Row]) -> Result<(), CliError> {
+    let caption = Caption::of(scene);
+    let timelines: Vec<Timed<'_>> = cells.iter().map(|seen| timed(seen)).collect();
+    let mut charts = charts::of_rows(&caption, rows);
+    charts.push(("fragmentation", charts::fragmentation(&caption, &timelines)));
+    charts.push(("sizes", charts::sizes(scene)));
+    charts
+        .par_iter()
+        .try_for_each(|(name, chart)| folder.chart(name, chart))
 }
 
 fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {

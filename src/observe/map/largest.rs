@@ -18,32 +18,39 @@ pub(super) struct Largest<T> {
     heap: BinaryHeap<Reverse<Ranked<T>>>,
 }
 
+/// Larger areas first, of equal ones lower keys; both are looked at often and found once.
+type Rank = (u128, Reverse<(u64, u64)>);
+
 #[derive(Debug, Clone, Copy)]
-struct Ranked<T>(T);
+struct Ranked<T> {
+    rank: Rank,
+    one: T,
+}
 
 impl<T: Area> Ranked<T> {
-    fn rank(&self) -> (u128, Reverse<(u64, u64)>) {
-        (self.0.area(), Reverse(self.0.key()))
+    fn new(one: T) -> Self {
+        let rank = (one.area(), Reverse(one.key()));
+        Ranked { rank, one }
     }
 }
 
-impl<T: Area> PartialEq for Ranked<T> {
+impl<T> PartialEq for Ranked<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
+        self.rank == other.rank
     }
 }
 
-impl<T: Area> Eq for Ranked<T> {}
+impl<T> Eq for Ranked<T> {}
 
-impl<T: Area> PartialOrd for Ranked<T> {
+impl<T> PartialOrd for Ranked<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Area> Ord for Ranked<T> {
+impl<T> Ord for Ranked<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.rank().cmp(&other.rank())
+        self.rank.cmp(&other.rank)
     }
 }
 
@@ -57,20 +64,21 @@ impl<T: Area> Largest<T> {
 
     /// Takes one in; answers the smallest where there are too many.
     pub fn push(&mut self, one: T) -> Option<T> {
-        self.heap.push(Reverse(Ranked(one)));
-        if self.heap.len() <= self.most {
+        let new = Ranked::new(one);
+        if self.heap.len() < self.most {
+            self.heap.push(Reverse(new));
             return None;
         }
-        self.heap.pop().map(|Reverse(Ranked(small))| small)
+        // Most of a long trace's are smaller than all that are kept.
+        let Some(mut smallest) = self.heap.peek_mut().filter(|it| it.0 < new) else {
+            return Some(one);
+        };
+        Some(std::mem::replace(&mut *smallest, Reverse(new)).0.one)
     }
 
     /// All that were kept, by their keys.
     pub fn into_sorted(self) -> Vec<T> {
-        let mut all: Vec<T> = self
-            .heap
-            .into_iter()
-            .map(|Reverse(Ranked(one))| one)
-            .collect();
+        let mut all: Vec<T> = self.heap.into_iter().map(|it| it.0.one).collect();
         all.sort_unstable_by_key(Area::key);
         all
     }

@@ -4,8 +4,10 @@
 //! there would be too many, neighbours are joined two by two. Rows are kept only where
 //! something was in use, so that gaps between segments cost nothing.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 use super::{Rectangle, When};
@@ -41,7 +43,7 @@ pub(super) struct Raster {
     height_log2: u32,
     columns: Vec<Column>,
     /// Bytes times events in use, by row and column.
-    rows: BTreeMap<u64, Vec<u128>>,
+    rows: HashMap<u64, Vec<u128>, RandomState>,
 }
 
 impl Raster {
@@ -56,7 +58,7 @@ impl Raster {
             span_log2: 0,
             height_log2: 0,
             columns: Vec::new(),
-            rows: BTreeMap::new(),
+            rows: HashMap::default(),
         }
     }
 
@@ -113,20 +115,31 @@ impl Raster {
         });
         self.columns = joined.collect();
         for cells in self.rows.values_mut() {
-            *cells = cells.chunks(2).map(|pair| pair.iter().sum()).collect();
+            let half = cells.len().div_ceil(2);
+            for at in 0..half {
+                cells[at] = cells[2 * at] + cells.get(2 * at + 1).copied().unwrap_or(0);
+            }
+            cells.truncate(half);
         }
     }
 
     /// Joins rows two by two.
     fn heighten(&mut self) {
         self.height_log2 += 1;
-        for (row, cells) in std::mem::take(&mut self.rows) {
-            let joined = self.rows.entry(row >> 1).or_default();
-            if joined.len() < cells.len() {
-                joined.resize(cells.len(), 0);
-            }
-            for (sum, cell) in joined.iter_mut().zip(cells) {
-                *sum += cell;
+        for (row, mut cells) in std::mem::take(&mut self.rows) {
+            match self.rows.entry(row >> 1) {
+                Entry::Vacant(alone) => {
+                    alone.insert(cells);
+                }
+                Entry::Occupied(mut joined) => {
+                    let sums = joined.get_mut();
+                    if sums.len() < cells.len() {
+                        std::mem::swap(sums, &mut cells);
+                    }
+                    for (sum, cell) in sums.iter_mut().zip(cells) {
+                        *sum += cell;
+                    }
+                }
             }
         }
     }
@@ -139,7 +152,9 @@ impl Raster {
     pub fn cells(&self, end: When) -> Vec<Cell> {
         let bytes = 1u64 << self.height_log2;
         let mut cells = Vec::new();
-        for (row, sums) in &self.rows {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_unstable_by_key(|(row, _)| **row);
+        for (row, sums) in rows {
             for (at, sum) in sums.iter().enumerate().filter(|(_, sum)| **sum > 0) {
                 let from = (at as u64) << self.span_log2;
                 let events = end.event.min(from + (1 << self.span_log2)) - from;

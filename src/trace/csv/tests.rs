@@ -76,6 +76,57 @@ fn columns_stand_in_any_order_and_every_word_is_read() {
     check::check(&trace).unwrap();
 }
 
+/// Rows of the usual order are read in one pass over their bytes, others cell by cell.
+#[test]
+fn the_order_of_the_columns_changes_nothing() {
+    let rows = [
+        ["alloc", "0", "4096", "", "10"],
+        ["alloc", "12345678901", "1", "7", "123456789"],
+        ["free", "0", "", "7", "123456790"],
+        ["free", "0", "", "", "123456791"],
+        ["alloc", "0", "18446744073709551615", "", ""],
+        ["free", "00", "", "", ""],
+        ["attempt", "3", "1GiB", "", ""],
+        ["free", "3", "", "", "9999999999999999"],
+        ["free_deferred", "0", "", "", ""],
+        ["complete", "0", "", "", ""],
+        ["alloc", "0", "007", "0", "10000000000000000"],
+        ["free", "12345678901", "5", "", ""],
+    ];
+    let text = |order: [usize; 5]| {
+        let names = ["event", "id", "bytes", "stream", "time"];
+        let line = |cells: [&str; 5]| order.map(|at| cells[at]).join(",") + "\n";
+        line(names) + &rows.map(line).concat()
+    };
+    let usual = import_text(&text([0, 1, 2, 3, 4])).unwrap();
+    let turned = import_text(&text([4, 3, 2, 1, 0])).unwrap();
+    assert_eq!(usual, turned);
+    assert_eq!(usual.report.entries, rows.len() as u64);
+    assert_eq!(usual.events[3], Event::FreeAgain { id: 0 });
+}
+
+#[test]
+fn plain_rows_that_are_wrong_name_their_line() {
+    let rows: String = (0..100).map(|id| format!("alloc,{id},1,,{id}\n")).collect();
+    for (last, what) in [
+        ("alloc,7,1\n", "alloc of '7', which is live already"),
+        (
+            "free_deferred,7\nalloc,7,1\n",
+            "whose deferred free is not complete",
+        ),
+        ("alloc,100,x\n", "bytes 'x'"),
+    ] {
+        let text = format!("event,id,bytes,stream,time\n{rows}{last}");
+        let error = import_text(&text).unwrap_err().to_string();
+        let line = 101 + last.lines().count();
+        assert!(
+            error.starts_with(&format!("t.csv, line {line}: ")),
+            "{error}"
+        );
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 #[test]
 fn broken_rows_name_line_and_value() {
     for (text, value) in [

@@ -24,6 +24,12 @@ pub enum Problem {
         /// Bytes that the file still has.
         left: u64,
     },
+    /// The reader of the file failed.
+    #[error("the file cannot be read on: {what}")]
+    Unreadable {
+        /// What it said.
+        what: String,
+    },
     /// The opcode imports or calls something.
     #[error(
         "opcode {opcode} is refused: this file would run code when loaded; re-save with torch.cuda.memory._dump_snapshot"

@@ -1,11 +1,17 @@
 //! The stack machine: one opcode after the other, no recursion.
 
+use std::io::Read;
+use std::ops::Range;
+
 use super::opcode::*;
-use super::value::handle;
-use super::{Document, Packed, PickleError, Problem, Sink, Store, Text, Value, text};
+use super::{Document, Packed, PickleError, Problem, Sink, Store, Value, text};
 
 mod container;
 mod input;
+mod quick;
+
+use input::Window;
+use quick::Quick;
 
 /// Containers that may be open inside each other. A snapshot needs seven.
 const MARK_LIMIT: usize = 4096;
@@ -14,49 +20,49 @@ const MARK_LIMIT: usize = 4096;
 #[derive(Clone, Copy)]
 struct Mark {
     height: usize,
-    offset: usize,
+    offset: u64,
 }
 
-pub(super) struct Machine<'a, 's, S> {
-    bytes: &'a [u8],
-    /// The next byte to read.
-    at: usize,
+pub(super) struct Machine<'s, R, S> {
+    window: Window<R>,
     /// Where the opcode at work began.
-    opcode_at: usize,
+    opcode_at: u64,
     stack: Vec<Packed>,
     marks: Vec<Mark>,
     memo: Vec<Packed>,
-    store: Store<'a>,
+    quick: Quick,
+    store: Store,
     sink: &'s mut S,
 }
 
 type Step = Result<(), PickleError>;
 
-impl<'a, 's, S: Sink> Machine<'a, 's, S> {
-    pub(super) fn new(bytes: &'a [u8], sink: &'s mut S) -> Self {
+impl<'s, R: Read, S: Sink> Machine<'s, R, S> {
+    pub(super) fn new(input: R, sink: &'s mut S) -> Self {
         Machine {
-            bytes,
-            at: 0,
+            window: Window::new(input),
             opcode_at: 0,
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Vec::new(),
-            store: Store::new(bytes),
+            quick: Quick::new(),
+            store: Store::default(),
             sink,
         }
     }
 
-    pub(super) fn run(mut self) -> Result<Document<'a>, PickleError> {
+    pub(super) fn run(mut self) -> Result<Document, PickleError> {
         loop {
-            self.opcode_at = self.at;
+            self.opcode_at = self.window.offset();
+            self.window.ready().map_err(|error| self.broken(&error))?;
             let opcode = self.byte()?;
             if opcode == STOP {
                 let root = self.pop()?;
-                let root = self.store.value(root);
+                let rest = self.window.count_rest();
                 return Ok(Document {
-                    trailing_bytes: (self.bytes.len() - self.at) as u64,
+                    trailing_bytes: rest.map_err(|error| self.broken(&error))?,
+                    root: self.store.value(root),
                     store: self.store,
-                    root,
                 });
             }
             self.step(opcode)?;
@@ -92,10 +98,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
                 self.push(Packed::small(value))
             }
             MARK => self.mark(),
-            EMPTY_DICT => {
-                let dict = self.store.new_dict();
-                self.push_new(dict)
-            }
+            EMPTY_DICT => self.new_dict(),
             SETITEMS => self.set_items(),
             SHORT_BINUNICODE => {
                 let len = self.byte()?;
@@ -175,8 +178,8 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
 
     /// An opcode of the text protocols: its argument is a line.
     fn text_step(&mut self, opcode: u8) -> Step {
-        let start = self.at;
-        let line = self.line()?;
+        let place = self.line()?;
+        let line = &self.window.bytes[place.clone()];
         match opcode {
             PUT | GET => {
                 let index = text::memo_index(line).map_err(|problem| self.error(problem))?;
@@ -188,7 +191,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             }
             UNICODE => {
                 text::check_plain(line).map_err(|problem| self.error(problem))?;
-                self.push_text(start, line.len())
+                self.push_text(place)
             }
             _ => {
                 let value = text::number(opcode, line).map_err(|problem| self.error(problem))?;
@@ -208,17 +211,9 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
     #[cold]
     fn error(&self, problem: Problem) -> PickleError {
         PickleError {
-            offset: self.opcode_at as u64,
+            offset: self.opcode_at,
             problem,
         }
-    }
-
-    #[cold]
-    fn truncated(&self, needed: u64) -> PickleError {
-        self.error(Problem::Truncated {
-            needed,
-            left: (self.bytes.len() - self.at) as u64,
-        })
     }
 
     // --- values ---
@@ -258,12 +253,16 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
     /// A little-endian two's complement integer of `len` bytes.
     #[inline(always)]
     fn long(&mut self, len: u64) -> Step {
-        let digits = self.take(len)?;
+        let place = self.take(len)?;
+        let digits = &self.window.bytes[place];
         match *digits {
             // Six and seven bytes are nearly all addresses and times, so they are read without a loop.
             [a, b, c, d, e, f] => self.int(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), 16),
             [a, b, c, d, e, f, g] => self.int(u64::from_le_bytes([a, b, c, d, e, f, g, 0]), 8),
-            _ => self.push_value(text::long(digits)),
+            _ => {
+                let value = text::long(digits);
+                self.push_value(value)
+            }
         }
     }
 
@@ -279,28 +278,18 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
 
     #[inline(always)]
     fn text(&mut self, len: u64) -> Step {
-        let start = self.at;
-        let len = self.take(len)?.len();
-        self.push_text(start, len)
+        let place = self.take_beginning(len)?;
+        self.push_text(place)
     }
 
-    #[inline(always)]
-    fn push_text(&mut self, start: usize, len: usize) -> Step {
-        let word = self.sink.word(&self.bytes[start..start + len]);
-        let start = start as u64;
-        let len = match handle(len, "bytes in a text") {
-            Ok(len) => len,
-            Err(problem) => return Err(self.error(problem)),
-        };
-        let text = Text { word, len, start };
-        match Packed::text(text) {
-            Some(packed) => self.push(packed),
-            None => self.push_value(Value::Text(text)),
-        }
+    fn push_text(&mut self, place: Range<usize>) -> Step {
+        let bytes = &self.window.bytes[place];
+        let text = self.store.new_text(self.sink.word(bytes), bytes);
+        self.push_new(text)
     }
 
     fn skip_bytes(&mut self, len: u64) -> Step {
-        self.take(len)?;
+        self.take_beginning(len)?;
         self.push_value(Value::Bytes)
     }
 
@@ -326,7 +315,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             self.memo.push(value);
             return Ok(());
         }
-        if index > self.opcode_at as u64 / 2 + 1 {
+        if index > self.opcode_at / 2 + 1 {
             return Err(self.error(Problem::MemoIndex { index }));
         }
         let index = index as usize;
@@ -334,6 +323,7 @@ impl<'a, 's, S: Sink> Machine<'a, 's, S> {
             self.memo.resize(index + 1, Packed::UNSET);
         }
         self.memo[index] = value;
+        self.quick.forget();
         Ok(())
     }
 }

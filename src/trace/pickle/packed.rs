@@ -37,6 +37,8 @@ const RECORD: u64 = 5;
 impl Packed {
     /// Fills memo slots that were skipped.
     pub(super) const UNSET: Packed = Packed(UNSET);
+    /// Python's `None`.
+    pub(super) const NONE: Packed = Packed(NONE << TAG_BITS | ATOM);
 
     #[inline(always)]
     fn tag(self) -> u64 {
@@ -56,6 +58,12 @@ impl Packed {
         } else {
             0
         }
+    }
+
+    /// The integer that this is, unless it lies aside.
+    #[inline(always)]
+    pub fn integer(self) -> Option<i64> {
+        (self.tag() == INT).then_some(self.0 as i64 >> TAG_BITS)
     }
 
     /// A number of at most 32 bits.
@@ -85,10 +93,12 @@ impl Packed {
         Packed(u64::from(id) << TAG_BITS | DICT)
     }
 
+    #[inline(always)]
     pub(super) fn list(id: u32) -> Self {
         Packed(u64::from(id) << TAG_BITS | LIST)
     }
 
+    #[inline(always)]
     pub(super) fn bool(flag: bool) -> Self {
         Packed::atom(if flag { TRUE } else { FALSE })
     }
@@ -105,7 +115,7 @@ impl Packed {
     /// Packs any value; what does not fit goes to the end of `aside`.
     pub(super) fn new(value: Value, aside: &mut Vec<Value>) -> Self {
         let packed = match value {
-            Value::None => Some(Packed::atom(NONE)),
+            Value::None => Some(Packed::NONE),
             Value::Bool(flag) => Some(Packed::bool(flag)),
             Value::Bytes => Some(Packed::atom(BYTES)),
             Value::Wide => Some(Packed::atom(WIDE)),

@@ -12,17 +12,17 @@ impl Sink for Plain {
         0
     }
 
-    fn dict(&mut self, _pairs: &[Packed], _store: &mut Store<'_>) -> Option<Record> {
+    fn dict(&mut self, _pairs: &[Packed], _store: &mut Store) -> Option<Record> {
         None
     }
 }
 
-fn read_plain(bytes: &[u8]) -> Result<Document<'_>, PickleError> {
+fn read_plain(bytes: &[u8]) -> Result<Document, PickleError> {
     read(bytes, &mut Plain)
 }
 
 /// The pickled object as a person would write it; only for shallow ones.
-fn show(store: &Store<'_>, value: Value) -> String {
+fn show(store: &Store, value: Value) -> String {
     let join = |values: Vec<Value>| {
         let shown: Vec<String> = values.into_iter().map(|item| show(store, item)).collect();
         shown.join(",")

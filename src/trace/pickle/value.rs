@@ -2,14 +2,14 @@
 
 use super::{Packed, PickleError, Problem};
 
-/// A text, kept as its place in the input.
+/// A text, kept as its place in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text {
     /// The number that the sink gave it, 0 if it is none of its words.
     pub word: u16,
     /// Length in bytes.
     pub len: u32,
-    /// Offset of its first byte in the input.
+    /// Place of its first byte in the store.
     pub start: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct Record {
 enum DictSlot {
     Empty,
     Pairs(u32),
-    Record(Record),
+    Record { kind: u8, index: u32 },
 }
 
 /// A list is nothing yet, plain items, a run of records, or a number that a sink sealed it with.
@@ -118,10 +118,14 @@ struct Pairs {
     values: Vec<Packed>,
 }
 
-/// All containers of one pickle, and its input.
-#[derive(Debug)]
-pub struct Store<'a> {
-    bytes: &'a [u8],
+/// All containers and texts of one pickle.
+#[derive(Debug, Default)]
+pub struct Store {
+    texts: Vec<u8>,
+    /// Where the texts are that the sink knows, by their number; each is kept once.
+    words: Vec<Option<u64>>,
+    /// Texts and bytes of which only the beginning was kept.
+    cut: u64,
     dicts: Vec<DictSlot>,
     pairs: Vec<Pairs>,
     lists: Vec<ListSlot>,
@@ -132,24 +136,15 @@ pub struct Store<'a> {
     aside: Vec<Value>,
 }
 
-impl<'a> Store<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Store {
-            bytes,
-            dicts: Vec::new(),
-            pairs: Vec::new(),
-            lists: Vec::new(),
-            items: Vec::new(),
-            runs: Vec::new(),
-            tuples: Vec::new(),
-            aside: Vec::new(),
-        }
-    }
-
+impl Store {
     /// Unpacks a value.
     #[inline(always)]
     pub fn value(&self, packed: Packed) -> Value {
-        packed.value(&self.aside)
+        // Most values are integers, which lie nowhere else.
+        match packed.integer() {
+            Some(value) => Value::Int(value),
+            None => packed.value(&self.aside),
+        }
     }
 
     pub(super) fn pack(&mut self, value: Value) -> Packed {
@@ -160,9 +155,9 @@ impl<'a> Store<'a> {
     ///
     /// # Panics
     /// If `text` is of another pickle.
-    pub fn text(&self, text: Text) -> &'a [u8] {
-        let start = usize::try_from(text.start).expect("a text lies in the input");
-        &self.bytes[start..start + text.len as usize]
+    pub fn text(&self, text: Text) -> &[u8] {
+        let start = usize::try_from(text.start).expect("a text lies in the store");
+        &self.texts[start..start + text.len as usize]
     }
 
     /// The values of a tuple, `None` if `value` is none.
@@ -180,7 +175,7 @@ impl<'a> Store<'a> {
         match self.dicts[dict as usize] {
             DictSlot::Empty => Some(&[]),
             DictSlot::Pairs(at) => Some(&self.pairs[at as usize].values),
-            DictSlot::Record(_) => None,
+            DictSlot::Record { .. } => None,
         }
     }
 
@@ -188,7 +183,7 @@ impl<'a> Store<'a> {
     pub fn dict_offset(&self, dict: u32) -> Option<u64> {
         match self.dicts[dict as usize] {
             DictSlot::Pairs(at) => Some(self.pairs[at as usize].offset),
-            DictSlot::Empty | DictSlot::Record(_) => None,
+            DictSlot::Empty | DictSlot::Record { .. } => None,
         }
     }
 
@@ -197,7 +192,7 @@ impl<'a> Store<'a> {
         match value {
             Value::Record(record) => Some(record),
             Value::Dict(dict) => match self.dicts[dict as usize] {
-                DictSlot::Record(record) => Some(record),
+                DictSlot::Record { kind, index } => Some(Record { kind, index }),
                 DictSlot::Empty | DictSlot::Pairs(_) => None,
             },
             _ => None,
@@ -265,6 +260,44 @@ impl<'a> Store<'a> {
         self.lists[list as usize] = ListSlot::Sealed(number);
     }
 
+    /// Keeps a text to which the sink gave the number `word`.
+    #[inline(always)]
+    pub(super) fn new_text(&mut self, word: u16, bytes: &[u8]) -> Result<Packed, Problem> {
+        let len = handle(bytes.len(), "bytes in a text")?;
+        let known = self.words.get(usize::from(word)).copied().flatten();
+        let start = match known {
+            Some(start) => start,
+            None => self.keep_text(word, bytes),
+        };
+        let text = Text { word, len, start };
+        match Packed::text(text) {
+            Some(packed) => Ok(packed),
+            None => Ok(self.pack(Value::Text(text))),
+        }
+    }
+
+    pub(super) fn count_cut(&mut self) {
+        self.cut += 1;
+    }
+
+    /// How many texts, or stretches of bytes, were so long that only their first MiB was kept.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn keep_text(&mut self, word: u16, bytes: &[u8]) -> u64 {
+        let start = self.texts.len() as u64;
+        self.texts.extend_from_slice(bytes);
+        if word > 0 {
+            let word = usize::from(word);
+            if word >= self.words.len() {
+                self.words.resize(word + 1, None);
+            }
+            self.words[word] = Some(start);
+        }
+        start
+    }
+
     pub(super) fn new_dict(&mut self) -> Result<Packed, Problem> {
         let id = handle(self.dicts.len(), "dicts")?;
         self.dicts.push(DictSlot::Empty);
@@ -279,8 +312,11 @@ impl<'a> Store<'a> {
 
     pub(super) fn new_tuple(&mut self, values: &[Packed]) -> Result<Packed, Problem> {
         let len = handle(values.len(), "values in a tuple")?;
-        let start = self.tuples.len() as u64;
-        self.tuples.extend_from_slice(values);
+        // Entry after entry has a tuple of its own that names the same pool.
+        if !self.tuples.ends_with(values) {
+            self.tuples.extend_from_slice(values);
+        }
+        let start = (self.tuples.len() - values.len()) as u64;
         Ok(self.pack(Value::Tuple { len, start }))
     }
 
@@ -289,20 +325,20 @@ impl<'a> Store<'a> {
     }
 
     pub(super) fn set_record(&mut self, dict: u32, record: Record) {
-        self.dicts[dict as usize] = DictSlot::Record(record);
+        let Record { kind, index } = record;
+        self.dicts[dict as usize] = DictSlot::Record { kind, index };
     }
 
     /// Adds pairs, which begin at byte `offset` of the input, to a plain dict.
     pub(super) fn add_pairs(
         &mut self,
         dict: u32,
-        offset: usize,
+        offset: u64,
         pairs: &[Packed],
     ) -> Result<(), PickleError> {
-        let offset = offset as u64;
         let slot = &mut self.dicts[dict as usize];
         let result = match *slot {
-            DictSlot::Record(_) => Err(Problem::ChangedAfterUse),
+            DictSlot::Record { .. } => Err(Problem::ChangedAfterUse),
             DictSlot::Pairs(at) => {
                 self.pairs[at as usize].values.extend_from_slice(pairs);
                 Ok(())

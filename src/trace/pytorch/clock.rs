@@ -1,7 +1,7 @@
 //! The times of a trace: microseconds since 1970 in the file, nanoseconds since the first
 //! entry in the events, and never backwards.
 
-use crate::trace::snapshot::{Entry, Snapshot};
+use crate::trace::snapshot::Snapshot;
 
 /// Turns the times of entries into times of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,30 +13,44 @@ pub(super) struct Clock {
     pub timeless: u64,
 }
 
-impl Clock {
-    /// The clock of `entries`; `None` where none of them has a time.
-    pub fn of(entries: &[Entry]) -> Option<Self> {
-        let first_us = entries.iter().find_map(Entry::time_us)?;
-        let mut clock = Clock {
-            first_us,
-            steps_back: 0,
-            timeless: 0,
-        };
-        let mut latest_us = first_us;
-        for entry in entries {
-            match entry.time_us() {
-                None => clock.timeless += 1,
-                Some(time_us) if time_us < latest_us => clock.steps_back += 1,
-                Some(time_us) => latest_us = time_us,
-            }
+/// The times of entries, in order, as they are looked over.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    /// The first and the latest time so far.
+    seen_us: Option<(i64, i64)>,
+    steps_back: u64,
+    timeless: u64,
+}
+
+impl Times {
+    /// The time of the next entry.
+    #[inline]
+    pub fn add(&mut self, time_us: Option<i64>) {
+        match (time_us, &mut self.seen_us) {
+            (None, _) => self.timeless += 1,
+            (Some(time_us), Some((_, latest_us))) if time_us < *latest_us => self.steps_back += 1,
+            (Some(time_us), Some((_, latest_us))) => *latest_us = time_us,
+            (Some(time_us), none) => *none = Some((time_us, time_us)),
         }
-        Some(clock)
     }
 
+    /// The clock of these times; `None` where there are none.
+    pub fn clock(&self) -> Option<Clock> {
+        self.seen_us.map(|(first_us, _)| Clock {
+            first_us,
+            steps_back: self.steps_back,
+            timeless: self.timeless,
+        })
+    }
+}
+
+impl Clock {
     /// `time_us` in ns since the first entry; 0 before it.
     pub fn nanos(&self, time_us: i64) -> u64 {
-        let since = (i128::from(time_us) - i128::from(self.first_us)) * 1_000;
-        u64::try_from(since.max(0)).unwrap_or(u64::MAX)
+        if time_us <= self.first_us {
+            return 0;
+        }
+        time_us.abs_diff(self.first_us).saturating_mul(1_000)
     }
 }
 

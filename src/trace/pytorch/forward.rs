@@ -127,6 +127,9 @@ impl<'a> Forward<'a> {
     /// A retry synchronises after its search has missed. A completion that it caused
     /// would let a replay hit where the recording missed, so those come after the request.
     fn make_room(&mut self, run: Range<usize>, ending: Option<&Entry>) -> Vec<u64> {
+        if run.is_empty() {
+            return Vec::new();
+        }
         let entries = &self.from.entries[run.clone()];
         let first_release = entries.iter().position(|entry| is_release(entry.action));
         let cause = first_release.map(|first| self.cause(entries, first, ending));

@@ -1,7 +1,9 @@
 //! Kinds of entries that a recording leaves out (`skip_actions`, PyTorch 2.11 and later).
 //! No marker says so: they are told by their absence.
 
-use crate::trace::snapshot::{Action, BlockState, Entry, Snapshot};
+use crate::trace::snapshot::{BlockState, Snapshot};
+
+use super::survey::Survey;
 
 /// Which kinds of entries are missing from a device's trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,17 +17,13 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    /// What `entries` leave out, as far as their kinds alone tell.
-    pub fn of(snapshot: &Snapshot, device: u32, entries: &[Entry]) -> Self {
-        let (mut allocs, mut requested, mut completed) = (0u64, 0u64, 0u64);
-        for entry in entries {
-            match entry.action {
-                Action::Alloc => allocs += 1,
-                Action::FreeRequested => requested += 1,
-                Action::FreeCompleted => completed += 1,
-                _ => {}
-            }
-        }
+    /// What entries leave out, as far as their kinds alone tell.
+    pub fn of(snapshot: &Snapshot, device: u32, survey: &Survey) -> Self {
+        let (allocs, requested, completed) = (
+            survey.allocs,
+            survey.requested_frees,
+            survey.completed_frees,
+        );
         let mut blocks = snapshot
             .segments
             .iter()

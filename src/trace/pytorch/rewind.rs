@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
+
 use crate::trace::snapshot::{Action, BlockState, Entry, PoolId, Snapshot, StackId};
 
 use super::hidden::Hidden;
@@ -44,7 +46,7 @@ pub(super) struct Start {
     pub regions: BTreeMap<u64, Region>,
     pub blocks: BTreeMap<u64, Held>,
     /// The private pool of those entries whose region tells one.
-    pub pools: HashMap<usize, PoolId>,
+    pub pools: HashMap<usize, PoolId, RandomState>,
     /// Bytes reserved before the first entry.
     pub reserved_bytes: u64,
     /// The most bytes reserved at any moment of the recording.
@@ -66,8 +68,19 @@ pub(super) fn rewind(
     hidden: Hidden,
 ) -> Start {
     let mut back = Back::at_end(snapshot, device, rules, hidden);
-    for (at, entry) in entries.iter().enumerate().rev() {
-        back.undo(at, entry);
+    let mut left = entries;
+    while let Some((entry, before)) = left.split_last() {
+        left = match before.split_last() {
+            // As a rule a free completes at once: both are undone together.
+            Some((request, before)) if Back::completes(request, entry) => {
+                back.undo_whole_free(entry);
+                before
+            }
+            _ => {
+                back.undo(before.len(), entry);
+                before
+            }
+        };
     }
     back.into_start()
 }
@@ -76,7 +89,7 @@ pub(super) fn rewind(
 struct Back<'a> {
     rules: &'a SizeRules,
     hidden: Hidden,
-    blocks: HashMap<u64, Held>,
+    blocks: HashMap<u64, Held, RandomState>,
     reserved_bytes: u64,
     private: bool,
     start: Start,
@@ -88,7 +101,7 @@ impl<'a> Back<'a> {
         let mut back = Back {
             rules,
             hidden,
-            blocks: HashMap::new(),
+            blocks: HashMap::default(),
             reserved_bytes: 0,
             private: false,
             start: Start::default(),
@@ -165,6 +178,20 @@ impl<'a> Back<'a> {
                     .insert(entry.address(), held_again(entry, false));
             }
         }
+    }
+
+    /// Whether `entry` completes the free that `request`, the entry before it, asks for.
+    fn completes(request: &Entry, entry: &Entry) -> bool {
+        entry.action == Action::FreeCompleted
+            && request.action == Action::FreeRequested
+            && entry.address() == request.address()
+    }
+
+    /// Undoes a completion and the request before it: the block is live again.
+    fn undo_whole_free(&mut self, completion: &Entry) {
+        let held = held_again(completion, false);
+        let before = self.blocks.insert(completion.address(), held);
+        self.start.contradictions += u64::from(before.is_some());
     }
 
     fn undo_completion(&mut self, entry: &Entry) {

@@ -90,11 +90,7 @@ pub(super) fn text(key: &'static str, value: Value) -> Result<Text, Fault> {
 
 /// The pair of numbers that names a private pool.
 #[inline(always)]
-pub(super) fn pool(
-    key: &'static str,
-    value: Value,
-    store: &Store<'_>,
-) -> Result<(u64, u64), Fault> {
+pub(super) fn pool(key: &'static str, value: Value, store: &Store) -> Result<(u64, u64), Fault> {
     match store.tuple(value) {
         Some(&[first, second]) => Ok((
             address(key, store.value(first))?,
@@ -105,7 +101,7 @@ pub(super) fn pool(
 }
 
 /// The value as a person would want it in a message, cut to a readable length.
-pub(super) fn show(value: Value, store: &Store<'_>) -> String {
+pub(super) fn show(value: Value, store: &Store) -> String {
     const SHOWN_CHARS: usize = 60;
     match value {
         Value::Int(number) => number.to_string(),

@@ -9,8 +9,8 @@ use super::word::*;
 use super::{Action, Annotation, Entry, Settings, Snapshot, SnapshotError, settings};
 use crate::trace::pickle::{Packed, Record, Store, Value};
 
-pub(super) struct Finish<'a> {
-    store: Store<'a>,
+pub(super) struct Finish {
+    store: Store,
     records: Records,
     /// Lists that were copied out: a second copy could multiply a small file without bound.
     used_lists: BTreeSet<u32>,
@@ -23,8 +23,8 @@ mod segment;
 
 type Decoded<T> = Result<T, SnapshotError>;
 
-impl<'a> Finish<'a> {
-    pub(super) fn new(store: Store<'a>, records: Records) -> Self {
+impl Finish {
+    pub(super) fn new(store: Store, records: Records) -> Self {
         Finish {
             store,
             records,
@@ -44,6 +44,11 @@ impl<'a> Finish<'a> {
             self.notes.push(format!(
                 "{trailing_bytes} bytes after the end of the pickle were not read"
             ));
+        }
+        if self.store.cut() > 0 {
+            let cut = self.store.cut();
+            self.notes
+                .push(format!("{cut} texts of more than 1 MiB were cut there"));
         }
         if self.records.unknown_action_seen {
             snapshot.unknown_actions = count_unknown(&snapshot.device_traces, &self.records);
@@ -280,7 +285,7 @@ impl<'a> Finish<'a> {
             device: 0,
             time_us: 0,
         };
-        let text = |store: &Store<'_>, key, value| {
+        let text = |store: &Store, key, value| {
             decode::text(key, value)
                 .map(|text| String::from_utf8_lossy(store.text(text)).into_owned())
         };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::decode::{self, Fault};
+use super::plan::Plan;
 use super::table::{Frame, FrameId, PoolId, StackId, Tables, TextId};
 use super::word::*;
 use super::{Action, Block, BlockState, Entry};
@@ -35,6 +36,8 @@ pub(super) struct Records {
     pub(super) unknown_action_seen: bool,
     last_pool: Option<((u64, u64), PoolId)>,
     last_metadata: Option<(u64, TextId)>,
+    /// How to decode an entry with the keys of the dict before, if that was a usual one.
+    plan: Option<Plan>,
 }
 
 impl Sink for Records {
@@ -44,11 +47,13 @@ impl Sink for Records {
     }
 
     #[inline]
-    fn dict(&mut self, pairs: &[Packed], store: &mut Store<'_>) -> Option<Record> {
+    fn dict(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record> {
         let keys = key_set(pairs);
         let has = |word: u16| keys & (1 << word) != 0;
+        self.plan = None;
         if has(ACTION) {
             let entry = self.entry(pairs, store).ok()?;
+            self.plan = Plan::of(pairs);
             self.entries.push(entry);
             record(ENTRY, self.entries.len())
         } else if has(FILENAME) && has(NAME) {
@@ -61,6 +66,18 @@ impl Sink for Records {
         } else {
             None
         }
+    }
+
+    #[inline(always)]
+    fn like_before(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record> {
+        let Some(plan) = self.plan else {
+            return self.dict(pairs, store);
+        };
+        let Some(entry) = self.planned(&plan, pairs, store) else {
+            return self.dict(pairs, store);
+        };
+        self.entries.push(entry);
+        record(ENTRY, self.entries.len())
     }
 }
 
@@ -83,11 +100,7 @@ fn key_set(pairs: &[Packed]) -> u64 {
 
 impl Records {
     /// Decodes an entry of a trace.
-    pub(super) fn entry(
-        &mut self,
-        pairs: &[Packed],
-        store: &mut Store<'_>,
-    ) -> Result<Entry, Fault> {
+    pub(super) fn entry(&mut self, pairs: &[Packed], store: &mut Store) -> Result<Entry, Fault> {
         let (mut action, mut addr, mut size, mut device_free) = (None, None, None, None);
         let mut entry = Entry::new(Action::Snapshot, 0, 0, 0);
         for pair in pairs.chunks_exact(2) {
@@ -130,28 +143,16 @@ impl Records {
     }
 
     #[inline(always)]
-    fn action(&mut self, value: Value, store: &Store<'_>) -> Result<Action, Fault> {
+    fn action(&mut self, value: Value, store: &Store) -> Result<Action, Fault> {
         let text = decode::text("action", value)?;
-        Ok(match text.word {
-            ALLOC => Action::Alloc,
-            FREE_REQUESTED => Action::FreeRequested,
-            FREE_COMPLETED => Action::FreeCompleted,
-            SEGMENT_ALLOC => Action::SegmentAlloc,
-            SEGMENT_FREE => Action::SegmentFree,
-            SEGMENT_MAP => Action::SegmentMap,
-            SEGMENT_UNMAP => Action::SegmentUnmap,
-            SNAPSHOT => Action::Snapshot,
-            OOM => Action::Oom,
-            ANNOTATE => Action::Annotate,
-            _ => {
-                self.unknown_action_seen = true;
-                Action::Unknown(self.text(text, store))
-            }
-        })
+        Ok(known_action(text.word).unwrap_or_else(|| {
+            self.unknown_action_seen = true;
+            Action::Unknown(self.text(text, store))
+        }))
     }
 
     /// Decodes a frame of a call stack.
-    fn frame(&mut self, pairs: &[Packed], store: &Store<'_>) -> Result<Frame, Fault> {
+    fn frame(&mut self, pairs: &[Packed], store: &Store) -> Result<Frame, Fault> {
         let (mut name, mut filename, mut line) = (None, None, 0);
         for pair in pairs.chunks_exact(2) {
             let value = store.value(pair[1]);
@@ -172,11 +173,7 @@ impl Records {
     }
 
     /// Decodes a block of a segment.
-    pub(super) fn block(
-        &mut self,
-        pairs: &[Packed],
-        store: &mut Store<'_>,
-    ) -> Result<Block, Fault> {
+    pub(super) fn block(&mut self, pairs: &[Packed], store: &mut Store) -> Result<Block, Fault> {
         let (mut address, mut bytes, mut state) = (None, None, None);
         let (mut requested_bytes, mut stack) = (None, None);
         for pair in pairs.chunks_exact(2) {
@@ -205,7 +202,7 @@ impl Records {
     fn history(
         &mut self,
         value: Value,
-        store: &mut Store<'_>,
+        store: &mut Store,
         requested_bytes: &mut Option<u64>,
         stack: &mut Option<StackId>,
     ) -> Result<(), Fault> {
@@ -239,7 +236,7 @@ impl Records {
     pub(super) fn stack(
         &mut self,
         value: Value,
-        store: &mut Store<'_>,
+        store: &mut Store,
     ) -> Result<Option<StackId>, Fault> {
         let fault = || Fault::value("frames", "a list of frames (name, filename, line)", value);
         let list = match value {
@@ -264,7 +261,7 @@ impl Records {
     }
 
     /// The frames of a list, unless it holds anything else.
-    fn frames(&mut self, list: u32, store: &Store<'_>) -> Option<Vec<FrameId>> {
+    fn frames(&mut self, list: u32, store: &Store) -> Option<Vec<FrameId>> {
         let mut frames = Vec::with_capacity(store.list_len(list));
         for item in store.items(list) {
             frames.push(match (store.record(item), item) {
@@ -289,7 +286,7 @@ impl Records {
         &mut self,
         key: &'static str,
         value: Value,
-        store: &Store<'_>,
+        store: &Store,
     ) -> Result<Option<PoolId>, Fault> {
         if value == Value::None {
             return Ok(None);
@@ -307,11 +304,11 @@ impl Records {
 
     /// A text where "", "N/A" and `None` mean that there is none.
     #[inline(always)]
-    fn optional_text(
+    pub(super) fn optional_text(
         &mut self,
         key: &'static str,
         value: Value,
-        store: &Store<'_>,
+        store: &Store,
     ) -> Result<Option<TextId>, Fault> {
         if value == Value::None {
             return Ok(None);
@@ -332,14 +329,14 @@ impl Records {
     }
 
     /// Names a text; bytes that are not UTF-8 become replacement characters.
-    fn text(&mut self, text: Text, store: &Store<'_>) -> TextId {
+    fn text(&mut self, text: Text, store: &Store) -> TextId {
         self.tables
             .add_text(&String::from_utf8_lossy(store.text(text)))
     }
 
     /// Counts a key that this reader does not know.
     #[cold]
-    pub(super) fn ignore(&mut self, key: Packed, store: &Store<'_>) {
+    pub(super) fn ignore(&mut self, key: Packed, store: &Store) {
         let name: &[u8] = match store.value(key) {
             Value::Text(text) => store.text(text),
             _ => b"(not a text)",
@@ -351,6 +348,24 @@ impl Records {
             }
         }
     }
+}
+
+/// The action that a word names.
+#[inline(always)]
+pub(super) fn known_action(word: u16) -> Option<Action> {
+    Some(match word {
+        ALLOC => Action::Alloc,
+        FREE_REQUESTED => Action::FreeRequested,
+        FREE_COMPLETED => Action::FreeCompleted,
+        SEGMENT_ALLOC => Action::SegmentAlloc,
+        SEGMENT_FREE => Action::SegmentFree,
+        SEGMENT_MAP => Action::SegmentMap,
+        SEGMENT_UNMAP => Action::SegmentUnmap,
+        SNAPSHOT => Action::Snapshot,
+        OOM => Action::Oom,
+        ANNOTATE => Action::Annotate,
+        _ => return None,
+    })
 }
 
 /// The word that a key is.

@@ -38,7 +38,7 @@ pub enum Setting {
 /// Decodes the dict of settings.
 pub(super) fn decode(
     pairs: &[Packed],
-    store: &Store<'_>,
+    store: &Store,
     records: &mut Records,
 ) -> Result<Settings, Fault> {
     let mut settings = Settings::default();
@@ -85,7 +85,7 @@ fn threshold(value: Value) -> Result<f64, Fault> {
     }
 }
 
-fn setting(value: Value, store: &Store<'_>) -> Option<Setting> {
+fn setting(value: Value, store: &Store) -> Option<Setting> {
     Some(match value {
         Value::Bool(flag) => Setting::Bool(flag),
         Value::Int(number) => Setting::Int(number),
@@ -96,7 +96,7 @@ fn setting(value: Value, store: &Store<'_>) -> Option<Setting> {
 }
 
 /// The dict of interval (a text of MiB) to divisions, sorted by interval.
-fn divisions(value: Value, store: &Store<'_>) -> Result<Vec<(u64, u64)>, Fault> {
+fn divisions(value: Value, store: &Store) -> Result<Vec<(u64, u64)>, Fault> {
     const KEY: &str = "roundup_power2_divisions";
     let fault = || Fault::value(KEY, "a dict of MiB to divisions", value);
     let Value::Dict(dict) = value else {

@@ -201,15 +201,13 @@ struct BlockReader<'a> {
     before: Before,
 }
 
-/// Decodes a block: `events` and, where the trace is `timed`, `times` are filled anew.
-pub fn read(
+/// Decodes a block behind what `events` and, where the trace is `timed`, `times` hold.
+pub fn append(
     payload: &[u8],
     timed: bool,
     events: &mut Vec<Event>,
     times: &mut Vec<u64>,
 ) -> Result<(), Broken> {
-    events.clear();
-    times.clear();
     let mut cursor = Cursor::new(payload);
     let mut lengths = [0; COLUMNS];
     for length in &mut lengths {

@@ -1,8 +1,10 @@
 //! Building dicts, lists and tuples from what lies on the stack.
 
+use std::io::Read;
+
 use super::{MARK_LIMIT, Machine, Mark, PickleError, Problem, Sink, Step, Value};
 
-impl<S: Sink> Machine<'_, '_, S> {
+impl<R: Read, S: Sink> Machine<'_, R, S> {
     #[inline(always)]
     pub(super) fn mark(&mut self) -> Step {
         if self.marks.len() == MARK_LIMIT {
@@ -42,14 +44,13 @@ impl<S: Sink> Machine<'_, '_, S> {
     /// Moves the pairs above a mark into a dict, offering them to the sink first.
     #[inline(always)]
     pub(super) fn fill_dict(&mut self, target: Value, mark: Mark) -> Step {
-        let Value::Dict(dict) = target else {
-            return Err(self.error(Problem::WrongContainer { wanted: "dict" }));
-        };
+        let dict = self.plain_dict(target, mark.offset)?;
         let pairs = &self.stack[mark.height..];
         if !pairs.len().is_multiple_of(2) {
             return Err(self.error(Problem::OddPairs));
         }
         let record = if self.store.is_empty_dict(dict) {
+            self.quick.interrupted();
             self.sink.dict(pairs, &mut self.store)
         } else {
             None
@@ -62,12 +63,24 @@ impl<S: Sink> Machine<'_, '_, S> {
         Ok(())
     }
 
+    /// The dict that pairs are to be added to by what stands at `offset`.
+    #[inline(always)]
+    fn plain_dict(&self, target: Value, offset: u64) -> Result<u32, PickleError> {
+        match target {
+            Value::Dict(dict) => Ok(dict),
+            Value::Record(_) => Err(PickleError {
+                offset,
+                problem: Problem::ChangedAfterUse,
+            }),
+            _ => Err(self.error(Problem::WrongContainer { wanted: "dict" })),
+        }
+    }
+
     /// One pair at a time: the dict may get more, so the sink is not asked.
     pub(super) fn set_item(&mut self) -> Step {
         let height = self.stack.len().saturating_sub(2);
-        let Value::Dict(dict) = self.below(height)? else {
-            return Err(self.error(Problem::WrongContainer { wanted: "dict" }));
-        };
+        let target = self.below(height)?;
+        let dict = self.plain_dict(target, self.opcode_at)?;
         self.store
             .add_pairs(dict, self.opcode_at, &self.stack[height..])?;
         self.stack.truncate(height);

@@ -57,6 +57,9 @@ impl Forward<'_> {
 
     /// Begins the annotated ranges that begin no later than `entry`.
     pub(super) fn marks_before(&mut self, entry: &Entry) {
+        if self.next_mark == self.from.marks.len() {
+            return;
+        }
         if let (Some(clock), Some(time_us)) = (self.from.clock, entry.time_us()) {
             let time_ns = clock.nanos(time_us);
             while let Some((mark_ns, _)) = self.from.marks.get(self.next_mark)
@@ -97,11 +100,13 @@ impl Forward<'_> {
     }
 
     fn fact(&mut self, at: usize, event: usize) {
-        let mut held = std::mem::take(&mut self.held);
-        for waiting in held.drain(..) {
-            self.note(waiting, event);
+        if !self.held.is_empty() {
+            let mut held = std::mem::take(&mut self.held);
+            for waiting in held.drain(..) {
+                self.note(waiting, event);
+            }
+            self.held = held;
         }
-        self.held = held;
         self.note(at, event);
     }
 
@@ -138,6 +143,9 @@ impl Forward<'_> {
 
     /// Frees what lies in the way of `bytes` at `address`.
     pub(super) fn displace(&mut self, address: u64, bytes: u64) {
+        if self.ranges.is_empty() {
+            return;
+        }
         let end = address.saturating_add(bytes.max(1));
         while let Some((&from, &to)) = self.ranges.range(..end).next_back()
             && to > address

@@ -7,7 +7,7 @@ use super::super::{Block, Segment};
 use super::{Decoded, Finish};
 use crate::trace::pickle::{Packed, Record, Value};
 
-impl Finish<'_> {
+impl Finish {
     pub(super) fn segments(&mut self, dict: u32, value: Value) -> Decoded<Vec<Segment>> {
         let items = self.take_list("the top level", dict, "segments", value)?;
         self.segment_items(&items)

@@ -1,0 +1,49 @@
+//! What the entries of a device show when they are looked over once, before any is
+//! interpreted: how many of each kind, which streams and pools, and their times.
+
+use std::collections::HashSet;
+
+use crate::trace::snapshot::{Action, Entry, PoolId};
+
+use super::clock::{Clock, Times};
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub allocs: u64,
+    pub requested_frees: u64,
+    pub completed_frees: u64,
+    /// Whether a request failed.
+    pub failed: bool,
+    pub streams: HashSet<u64>,
+    pub pools: HashSet<PoolId>,
+    /// None where no entry has a time.
+    pub clock: Option<Clock>,
+}
+
+impl Survey {
+    /// Looks `entries` over.
+    pub fn of(entries: &[Entry]) -> Self {
+        let mut survey = Survey::default();
+        let mut times = Times::default();
+        let mut last = None;
+        for entry in entries {
+            match entry.action {
+                Action::Alloc => survey.allocs += 1,
+                Action::FreeRequested => survey.requested_frees += 1,
+                Action::FreeCompleted => survey.completed_frees += 1,
+                Action::Oom => survey.failed = true,
+                _ => {}
+            }
+            // Neighbours as a rule share both.
+            if last != Some((entry.stream, entry.pool)) {
+                last = Some((entry.stream, entry.pool));
+                survey.streams.insert(entry.stream);
+                survey.pools.extend(entry.pool);
+            }
+            times.add(entry.time_us());
+        }
+        survey.clock = times.clock();
+        survey
+    }
+}
