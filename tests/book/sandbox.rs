@@ -57,6 +57,10 @@ impl Sandbox {
         for name in FOLDERS {
             link(root().join(name), name);
         }
+        fs::create_dir(folder.path().join("snapshots")).expect("a folder");
+        for rank in ["rank0.pickle", "rank1.pickle"] {
+            fs::copy(snapshot, folder.path().join("snapshots").join(rank)).expect("a copy");
+        }
         fs::create_dir(folder.path().join("tests")).expect("a folder");
         link(root().join("tests/data"), "tests/data");
         // A copy, because `calibrate` writes there.
