@@ -256,7 +256,9 @@ fn basis(stage: &Stage<'_>) -> Result<Basis, ExplainError> {
         addresses: AddressOrder::Recorded,
         ..stage.scene.config(true)
     };
-    let checked = fidelity::check(stage.trace(), &stage.chosen.label, policy, config)?;
+    let label = &stage.chosen.label;
+    let check = || Ok(fidelity::check(stage.trace(), label, policy, config)?);
+    let checked = stage.guarded(check)?;
     Ok(Basis::Recorded {
         addresses: checked.row.allocations,
         addresses_matched: checked.row.addresses_matched,
@@ -284,11 +286,13 @@ fn cached(stage: &Stage<'_>, event: usize) -> Result<Cached, ExplainError> {
     let to = event.max(stage.first());
     let mut replay = stage.run(to, &mut (), |_, _| ())?;
     let before = *replay.space().counters();
-    stage.insert(&mut replay, event, &[Event::Trim]);
-    let after = replay.space().counters();
-    Ok(Cached {
-        free_bytes: before.free_bytes,
-        returned_bytes: before.reserved_bytes.saturating_sub(after.reserved_bytes),
-        kept_bytes: after.free_bytes,
+    stage.guarded(|| {
+        stage.insert(&mut replay, event, &[Event::Trim]);
+        let after = replay.space().counters();
+        Ok(Cached {
+            free_bytes: before.free_bytes,
+            returned_bytes: before.reserved_bytes.saturating_sub(after.reserved_bytes),
+            kept_bytes: after.free_bytes,
+        })
     })
 }

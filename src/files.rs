@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 /// Strong enough to pay, quick enough not to be noticed on a million events.
 const ZSTD_LEVEL: i32 = 9;
@@ -86,15 +88,13 @@ fn write_beside(
     let file = BufWriter::new(File::create(beside)?);
     let file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("gz") => {
-            let mut out = flate2::write::GzEncoder::new(file, flate2::Compression::default());
-            fill(&mut out)?;
-            out.finish()?
+            let out = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+            behind(out, fill)?.finish()?
         }
         Some("zst") => {
             let mut out = zstd::Encoder::new(file, ZSTD_LEVEL)?;
             out.include_checksum(true)?;
-            fill(&mut out)?;
-            out.finish()?
+            behind(out, fill)?.finish()?
         }
         _ => {
             let mut out = file;
@@ -103,6 +103,51 @@ fn write_beside(
         }
     };
     file.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+/// How much goes to the writing thread at once, and how many such blocks may wait for it.
+const BLOCK_BYTES: usize = 128 << 10;
+const BLOCKS: usize = 8;
+
+/// Lets `fill` write to `out` through another thread: a replay or a generator that writes
+/// as it goes waits for no compression and no disk.
+fn behind<W: Write + Send>(
+    out: W,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<W> {
+    let (sender, blocks) = sync_channel::<Vec<u8>>(BLOCKS);
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let mut out = out;
+            for block in blocks {
+                out.write_all(&block)?;
+            }
+            Ok(out)
+        });
+        let mut ahead = BufWriter::with_capacity(BLOCK_BYTES, Ahead(sender));
+        let filled = fill(&mut ahead).and_then(|()| ahead.flush());
+        // Nothing more comes: the writer ends.
+        drop(ahead);
+        let out: io::Result<W> = writer.join().expect("a writer does not panic");
+        // What the disk said is why `fill` could not go on.
+        let out = out?;
+        filled.map(|()| out)
+    })
+}
+
+/// Hands blocks to the writing thread.
+struct Ahead(SyncSender<Vec<u8>>);
+
+impl Write for Ahead {
+    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        let sent = self.0.send(block.to_vec());
+        sent.map_err(|_| io::Error::other("the writing thread has ended"))?;
+        Ok(block.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +167,36 @@ mod tests {
         assert!(error.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// A disk that is full after so many bytes.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self
+                .0
+                .checked_sub(bytes.len())
+                .ok_or_else(|| io::Error::other("no space left"))?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_written_behind_is_all_there_or_the_disks_error_is_told() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
+        let written = behind(Vec::new(), |out| {
+            bytes.chunks(1000).try_for_each(|part| out.write_all(part))
+        });
+        assert_eq!(written.unwrap(), bytes);
+        let failed = behind(Full(1_000_000), |out| out.write_all(&bytes));
+        assert!(failed.is_err_and(|error| error.to_string() == "no space left"));
+        let own = behind(Vec::new(), |_| Err(io::Error::other("its own")));
+        assert!(own.is_err_and(|error| error.to_string() == "its own"));
     }
 
     #[test]

@@ -3,183 +3,30 @@
 //! A replay holds one policy. Events are fed in batches, so that one read of a trace
 //! can feed many replays and a long trace need not be held.
 
+mod observer;
+mod outcome;
+mod slots;
+
 use std::collections::HashMap;
+use std::hint::black_box;
+
+pub use observer::{Moment, Observer};
+pub use outcome::{Outcome, Totals};
+use slots::{Slots, Taken};
 
 use crate::policy::Policy;
-use crate::space::{BlockId, OutOfMemory, Request, Space, SpaceConfig, State};
+use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, SpaceConfig, State};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{ANY_STREAM, Event, Slot, StreamId};
 
-/// What an event came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The request was served by the block.
-    Served(BlockId),
-    /// A request that failed when it was recorded was served for an instant, here at
-    /// this address, and given back at once.
-    ServedInstant {
-        /// Address it had.
-        address: u64,
-        /// Bytes of the block.
-        bytes: u64,
-    },
-    /// The request was not served.
-    Failed(OutOfMemory),
-    /// A request of no bytes: nothing is handed out.
-    ZeroSize,
-    /// A block was given back.
-    Freed {
-        /// Address it had.
-        address: u64,
-        /// Bytes of the block.
-        bytes: u64,
-        /// Bytes that had been asked for.
-        requested_bytes: u64,
-        /// The block was Pending afterwards.
-        deferred: bool,
-    },
-    /// A deferred free became reusable.
-    Completed,
-    /// A free of an allocation that was freed before: nothing happens.
-    DoubleFree,
-    /// A free of something never allocated, of no bytes, or of a failed request: nothing happens.
-    UnknownFree,
-    /// A free of an address inside a used block: nothing happens.
-    InteriorPointer,
-    /// A free of an address that no block in use holds: nothing happens.
-    UnknownPointer,
-    /// A free of an address outside the segment: nothing happens.
-    OutOfRange,
-    /// A compaction on request ran.
-    Compacted {
-        /// Blocks moved.
-        moves: u64,
-        /// Bytes moved.
-        moved_bytes: u64,
-    },
-    /// The policy does not compact.
-    Unsupported,
-    /// The event was carried out, or had nothing to act on.
-    Done,
-}
-
-/// Sums over the events so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
-    /// Events.
-    pub events: u64,
-    /// Requests, of every outcome.
-    pub requests: u64,
-    /// Requests served.
-    pub served: u64,
-    /// Requests not served, overflows included.
-    pub failed: u64,
-    /// Requests of no bytes.
-    pub zero_sizes: u64,
-    /// Requests whose rounded size passes the largest integer.
-    pub overflows: u64,
-    /// Frees of what was freed before.
-    pub double_frees: u64,
-    /// Frees of what was never allocated, had failed or had no bytes, and of bad pointers.
-    pub unknown_frees: u64,
-    /// Requests that arrived while blocks were being moved.
-    pub delayed_requests: u64,
-    /// Bytes asked for by live blocks at the moment.
-    pub requested_bytes: u64,
-    /// Requests that failed when recorded and were served here for an instant.
-    pub instants: u64,
-    /// Number of the first event of those; what follows it is counterfactual.
-    pub first_instant: Option<u64>,
-}
-
-/// What observers see after each event.
-#[derive(Debug, Clone, Copy)]
-pub struct Moment<'a> {
-    /// Number of the event.
-    pub index: u64,
-    /// Trace time, ns.
-    pub time_ns: u64,
-    /// The event.
-    pub event: &'a Event,
-    /// What it came to.
-    pub outcome: Outcome,
-    /// The Space after it.
-    pub space: &'a Space,
-    /// Sums so far.
-    pub totals: &'a Totals,
-    /// Largest Free block, bytes.
-    pub largest_free_bytes: u64,
-    /// What the policy holds of the card, bytes: reserved, or what lies below the
-    /// high-water mark where it took its whole capacity at the start.
-    pub footprint_bytes: u64,
-}
-
-/// Looks on; sees every event once, after it happened.
-pub trait Observer {
-    /// One event happened.
-    fn see(&mut self, moment: &Moment<'_>);
-}
-
-impl Observer for () {
-    fn see(&mut self, _: &Moment<'_>) {}
-}
-
-impl<O: Observer + ?Sized> Observer for &mut O {
-    fn see(&mut self, moment: &Moment<'_>) {
-        (**self).see(moment);
-    }
-}
-
-impl<O: Observer + ?Sized> Observer for Box<O> {
-    fn see(&mut self, moment: &Moment<'_>) {
-        (**self).see(moment);
-    }
-}
-
-impl<O: Observer> Observer for Option<O> {
-    fn see(&mut self, moment: &Moment<'_>) {
-        if let Some(observer) = self {
-            observer.see(moment);
-        }
-    }
-}
-
-impl<O: Observer> Observer for Vec<O> {
-    fn see(&mut self, moment: &Moment<'_>) {
-        for observer in self {
-            observer.see(moment);
-        }
-    }
-}
-
-impl<A: Observer, B: Observer> Observer for (A, B) {
-    fn see(&mut self, moment: &Moment<'_>) {
-        self.0.see(moment);
-        self.1.see(moment);
-    }
-}
-
-/// What a slot holds: a block, or why there is none.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    requested_bytes: u64,
-    block: u32,
-}
-
-/// The slot holds nothing: never allocated, or freed.
-const EMPTY: u32 = u32::MAX;
-/// The request was not served, or had no bytes: its free names nothing.
-const REFUSED: u32 = u32::MAX - 1;
-/// Marks a slot whose block was freed by its address.
-const FREED_BY_ADDRESS: u32 = u32::MAX - 2;
+/// From so many blocks on the replay looks ahead: they fill the second cache of a core.
+const LOOK_AHEAD_BLOCKS: usize = 40_000;
 
 /// One policy over one Space.
 pub struct Replay {
     policy: Box<dyn Policy>,
     space: Space,
-    slots: Vec<Held>,
-    /// The slot whose free each Pending block waits for, by block handle.
-    deferred_for: Vec<Slot>,
+    slots: Slots,
     totals: Totals,
     blind: bool,
     knows_largest: bool,
@@ -205,8 +52,7 @@ impl Replay {
             policy,
             space,
             takes_all,
-            slots: Vec::new(),
-            deferred_for: Vec::new(),
+            slots: Slots::default(),
             totals: Totals::default(),
             blind,
             knows_largest,
@@ -220,6 +66,7 @@ impl Replay {
     /// If the policy breaks a rule of the Space (the panic names the event), or a slot
     /// is used in a way that no reader of the crate lets through.
     pub fn feed<O: Observer>(&mut self, events: &[Event], times_ns: &[u64], observer: &mut O) {
+        let is_large = self.space.blocks_made() >= LOOK_AHEAD_BLOCKS;
         for (at, event) in events.iter().enumerate() {
             let index = self.totals.events;
             let time_ns = times_ns
@@ -227,6 +74,9 @@ impl Replay {
                 .copied()
                 .unwrap_or(index * crate::trace::DEFAULT_STEP_NS);
             self.space.begin_event(index, time_ns);
+            if is_large {
+                self.look_ahead(events, at);
+            }
             let outcome = self.step(event, time_ns);
             self.totals.events += 1;
             let largest_free_bytes = self.largest_free_bytes();
@@ -240,6 +90,23 @@ impl Replay {
                 largest_free_bytes,
                 footprint_bytes: self.footprint_bytes(),
             });
+        }
+    }
+
+    /// Reads what the frees soon to come will read, so that the misses of the cache overlap
+    /// instead of following one another: slots first, then blocks, then their neighbours.
+    #[inline]
+    fn look_ahead(&self, events: &[Event], at: usize) {
+        let slot_at = |ahead: usize| match events.get(at + ahead) {
+            Some(Event::Free { slot, .. }) => Some(*slot),
+            _ => None,
+        };
+        let block_at = |ahead: usize| self.slots.block_of(slot_at(ahead)?);
+        black_box(block_at(24));
+        black_box(block_at(16).map(|block| self.space.base(block)));
+        if let Some(block) = block_at(8) {
+            black_box(self.space.free_prev(block));
+            black_box(self.space.free_next(block));
         }
     }
 
@@ -258,25 +125,13 @@ impl Replay {
         let mut asked: HashMap<Slot, u64> = HashMap::new();
         asked.extend(blocks.filter_map(|block| Some((block.slot?, block.requested_bytes))));
         for (slot, block) in placed {
-            let at = slot as usize;
-            if at >= self.slots.len() {
-                self.slots.resize(
-                    at + 1,
-                    Held {
-                        requested_bytes: 0,
-                        block: EMPTY,
-                    },
-                );
-            }
             if self.space.state(block) == State::Pending {
-                self.await_end(slot, block);
+                self.slots.await_end(slot, block);
                 continue;
             }
             let requested_bytes = asked.get(&slot).copied().unwrap_or(0);
-            self.slots[at] = Held {
-                requested_bytes,
-                block: block.0,
-            };
+            let bytes = self.space.bytes(block);
+            self.slots.hold(slot, block, bytes, requested_bytes);
             self.totals.requested_bytes += requested_bytes;
         }
         true
@@ -311,6 +166,7 @@ impl Replay {
     }
 
     /// The largest Free block now, in bytes.
+    #[inline]
     #[must_use]
     pub fn largest_free_bytes(&self) -> u64 {
         if self.knows_largest {
@@ -321,6 +177,7 @@ impl Replay {
     }
 
     /// What the policy holds of the card now, in bytes.
+    #[inline]
     #[must_use]
     pub fn footprint_bytes(&self) -> u64 {
         let counters = self.space.counters();
@@ -340,10 +197,10 @@ impl Replay {
     /// The block that serves a slot now.
     #[must_use]
     pub fn block_of(&self, slot: Slot) -> Option<BlockId> {
-        let held = self.slots.get(slot as usize)?;
-        (held.block < FREED_BY_ADDRESS).then_some(BlockId(held.block))
+        self.slots.block_of(slot)
     }
 
+    #[inline]
     fn step(&mut self, event: &Event, time_ns: u64) -> Outcome {
         match *event {
             Event::Alloc {
@@ -368,6 +225,14 @@ impl Replay {
                 stream,
                 deferred,
             } => self.free(slot, stream, deferred),
+            _ => self.rare(event, time_ns),
+        }
+    }
+
+    /// Every event but requests and frees.
+    #[inline(never)]
+    fn rare(&mut self, event: &Event, time_ns: u64) -> Outcome {
+        match *event {
             Event::Attempt {
                 bytes,
                 align_log2,
@@ -440,78 +305,74 @@ impl Replay {
         }
     }
 
-    /// Counts a request, and serves it if it can be.
-    fn ask(&mut self, request: &Request, time_ns: u64) -> Outcome {
+    /// Counts a request, and serves it if it can be: the block and its bytes, or what
+    /// became of the request.
+    #[inline]
+    fn ask(&mut self, request: &Request, time_ns: u64) -> Result<(BlockId, u64), Outcome> {
         self.totals.requests += 1;
         if time_ns < self.space.paused_until_ns() {
             self.totals.delayed_requests += 1;
         }
         if request.bytes == 0 {
             self.totals.zero_sizes += 1;
-            return Outcome::ZeroSize;
+            return Err(Outcome::ZeroSize);
         }
         match self.policy.alloc(request, &mut self.space) {
             Ok(block) => {
-                if self.space.state(block) != State::Used || self.space.bytes(block) < request.bytes
-                {
-                    panic!(
-                        "event {}: the policy answered with a block that does not serve the \
-                         request of {} bytes",
-                        self.totals.events, request.bytes
-                    );
+                let bytes = self.space.bytes(block);
+                if self.space.state(block) != State::Used || bytes < request.bytes {
+                    self.unserved(request);
                 }
                 self.totals.served += 1;
-                Outcome::Served(block)
+                Ok((block, bytes))
             }
             Err(shortage) => {
                 self.totals.failed += 1;
-                if shortage.cause == crate::space::Cause::Overflow {
+                if shortage.cause == Cause::Overflow {
                     self.totals.overflows += 1;
                 }
-                Outcome::Failed(shortage)
+                Err(Outcome::Failed(shortage))
             }
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn unserved(&self, request: &Request) -> ! {
+        panic!(
+            "event {}: the policy answered with a block that does not serve the request of {} \
+             bytes",
+            self.totals.events, request.bytes
+        )
+    }
+
+    #[inline]
     fn alloc(&mut self, slot: Slot, request: &Request, time_ns: u64) -> Outcome {
-        let outcome = self.ask(request, time_ns);
-        let at = slot as usize;
-        if at >= self.slots.len() {
-            self.slots.resize(
-                at + 1,
-                Held {
-                    requested_bytes: 0,
-                    block: EMPTY,
-                },
-            );
-        }
-        let held = &mut self.slots[at];
+        let answer = self.ask(request, time_ns);
         assert!(
-            held.block >= FREED_BY_ADDRESS,
+            !self.slots.is_taken(slot),
             "event {}: slot {slot} is taken by a live block",
             self.totals.events
         );
-        if let Outcome::Served(block) = outcome {
-            *held = Held {
-                requested_bytes: request.bytes,
-                block: block.0,
-            };
-            self.totals.requested_bytes += request.bytes;
-        } else {
-            *held = Held {
-                requested_bytes: 0,
-                block: REFUSED,
-            };
+        match answer {
+            Ok((block, bytes)) => {
+                self.slots.hold(slot, block, bytes, request.bytes);
+                self.totals.requested_bytes += request.bytes;
+                Outcome::Served(block)
+            }
+            Err(outcome) => {
+                self.slots.refuse(slot);
+                outcome
+            }
         }
-        outcome
     }
 
     fn attempt(&mut self, request: &Request, time_ns: u64) -> Outcome {
-        let outcome = self.ask(request, time_ns);
-        let Outcome::Served(block) = outcome else {
-            return outcome;
+        let (block, bytes) = match self.ask(request, time_ns) {
+            Ok(served) => served,
+            Err(outcome) => return outcome,
         };
-        let (address, bytes) = (self.space.base(block), self.space.bytes(block));
+        let address = self.space.base(block);
         self.policy
             .free(block, request.stream, false, &mut self.space);
         self.totals.instants += 1;
@@ -519,55 +380,33 @@ impl Replay {
         Outcome::ServedInstant { address, bytes }
     }
 
+    #[inline]
     fn free(&mut self, slot: Slot, stream: StreamId, deferred: bool) -> Outcome {
-        let held = match self.slots.get_mut(slot as usize) {
-            Some(held) => std::mem::replace(
-                held,
-                Held {
-                    requested_bytes: 0,
-                    block: EMPTY,
-                },
-            ),
-            None => Held {
-                requested_bytes: 0,
-                block: EMPTY,
-            },
-        };
-        match held.block {
-            FREED_BY_ADDRESS => {
+        let (block, rest) = match self.slots.take(slot) {
+            Taken::Live(block, rest) => (block, rest),
+            Taken::FreedByAddress => {
                 self.totals.double_frees += 1;
                 return Outcome::DoubleFree;
             }
-            EMPTY | REFUSED => return self.unknown_free(Outcome::UnknownFree),
-            _ => {}
-        }
-        let block = BlockId(held.block);
+            Taken::Nothing => return self.unknown_free(Outcome::UnknownFree),
+        };
         let (address, bytes) = (self.space.base(block), self.space.bytes(block));
-        self.totals.requested_bytes -= held.requested_bytes;
+        let requested_bytes = match rest {
+            Some(rest) => bytes - u64::from(rest),
+            None => self.slots.take_aside(slot),
+        };
+        self.totals.requested_bytes -= requested_bytes;
         let pending = deferred && !self.blind;
         self.policy.free(block, stream, pending, &mut self.space);
         if pending {
-            self.await_end(slot, block);
+            self.slots.await_end(slot, block);
         }
         Outcome::Freed {
             address,
             bytes,
-            requested_bytes: held.requested_bytes,
+            requested_bytes,
             deferred: pending,
         }
-    }
-
-    /// The block of a slot is Pending: the slot's `Complete` ends that.
-    fn await_end(&mut self, slot: Slot, block: BlockId) {
-        let at = block.0 as usize;
-        if at >= self.deferred_for.len() {
-            self.deferred_for.resize(at + 1, EMPTY);
-        }
-        self.deferred_for[at] = slot;
-        self.slots[slot as usize] = Held {
-            requested_bytes: u64::from(block.0),
-            block: EMPTY,
-        };
     }
 
     /// The end of a deferred free. A policy that completed the block by itself (a retry
@@ -577,18 +416,13 @@ impl Replay {
         if self.blind {
             return Outcome::Done;
         }
-        let Some(held) = self.slots.get(slot as usize) else {
+        let awaited = self.slots.awaited(slot);
+        let awaited = awaited.filter(|block| self.space.state(*block) == State::Pending);
+        let Some(block) = awaited else {
             return Outcome::Done;
         };
-        let block = held.requested_bytes as u32;
-        let waits = held.block == EMPTY
-            && self.deferred_for.get(block as usize) == Some(&slot)
-            && self.space.state(BlockId(block)) == State::Pending;
-        if !waits {
-            return Outcome::Done;
-        }
-        self.deferred_for[block as usize] = EMPTY;
-        self.policy.complete(BlockId(block), &mut self.space);
+        self.slots.end_wait(block);
+        self.policy.complete(block, &mut self.space);
         Outcome::Completed
     }
 
@@ -613,10 +447,10 @@ impl Replay {
         if self.space.base(block) != address {
             return self.unknown_free(Outcome::InteriorPointer);
         }
-        let slot = self.slots.iter().position(|held| held.block == block.0);
-        let slot = slot.expect("every used block serves a slot") as Slot;
+        let slot = self.slots.slot_of(block);
+        let slot = slot.expect("every used block serves a slot");
         let outcome = self.free(slot, self.space.stream(block), false);
-        self.slots[slot as usize].block = FREED_BY_ADDRESS;
+        self.slots.mark_freed_by_address(slot);
         outcome
     }
 }

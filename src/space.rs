@@ -17,6 +17,7 @@ mod host;
 mod largest;
 mod moves;
 mod segments;
+mod serve;
 mod share;
 pub mod step;
 mod stitch;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 pub use clocks::Clocks;
 pub use device::Device;
 pub use driver::{AddressOrder, Bench, Driver};
+pub use serve::{Hole, Joined};
 pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
@@ -67,11 +69,10 @@ pub enum State {
     Lent,
 }
 
-/// 32 bytes a block.
+/// 24 bytes a block. It ends where the next one of its segment begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     base: u64,
-    bytes: u64,
     prev: u32,
     next: u32,
     segment: u32,
@@ -83,7 +84,7 @@ pub(crate) struct Block {
 
 const PINNED: u8 = 0x80;
 const ALIGN: u8 = 0x3f;
-const _: () = assert!(size_of::<Block>() == 32);
+const _: () = assert!(size_of::<Block>() == 24);
 
 /// One answer of the driver: a mapped range, or a reservation whose pages come and go.
 #[derive(Debug, Clone, Copy)]
@@ -313,9 +314,16 @@ impl Space {
     }
 
     /// The sums of the moment.
+    #[inline]
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// How many handles there are, of blocks that are there and of blocks that were.
+    #[must_use]
+    pub fn blocks_made(&self) -> usize {
+        self.blocks.len()
     }
 
     /// The card.
@@ -367,11 +375,13 @@ impl Space {
 
     /// The end of the present pause in trace time, ns.
     #[must_use]
+    #[inline]
     pub fn paused_until_ns(&self) -> u64 {
         self.paused_until_ns
     }
 
     /// An event begins: its number and time; the steps of the last one are dropped.
+    #[inline]
     pub fn begin_event(&mut self, event: u64, now_ns: u64) {
         self.event = event;
         self.now_ns = now_ns;
@@ -386,6 +396,7 @@ impl Space {
         &self.steps
     }
 
+    #[inline]
     fn emit(&mut self, step: Step) {
         if self.record_steps {
             self.steps.push(step);

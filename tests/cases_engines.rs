@@ -69,7 +69,7 @@ fn s43_a_small_program_holds_what_the_first_blocks_are() {
     for (policy, mib) in sweep {
         assert_eq!(reserved(policy, 12, MIB), mib * MIB, "{policy}");
     }
-    // A program that needs much loses little either way: a third of the last block at most.
+    // A program that needs much holds a third more at the most.
     for (policy, _) in sweep {
         let mib = reserved(policy, 3000, MIB) / MIB;
         assert!((3000..=4096).contains(&mib), "{policy}: {mib} MiB");

@@ -177,7 +177,7 @@ fn a_baseline_without_the_column_is_an_error() {
         fit_bytes: Some(7),
         ..row("p", 0, 1000)
     };
-    rows::write_csv(&[full.clone()], &mut bytes).expect("memory is writable");
+    rows::write_csv(std::slice::from_ref(&full), &mut bytes).expect("memory is writable");
     let text = String::from_utf8(bytes)
         .expect("text")
         .replace("fit_bytes", "other");

@@ -336,7 +336,8 @@ impl Search<'_> {
 /// All sets of `count` of `of` things in order; `None` where they are more than `most`.
 fn subsets(of: usize, count: usize, most: u64) -> Option<Vec<Set>> {
     let mut number: u128 = 1;
-    for at in 0..count {
+    // As many as there are sets of the rest; the smaller of both never passes the answer.
+    for at in 0..count.min(of - count) {
         number = number * (of - at) as u128 / (at as u128 + 1);
         if number > u128::from(most) {
             return None;

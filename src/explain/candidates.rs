@@ -101,10 +101,9 @@ impl<'a> Candidates<'a> {
                     kept.pop_last();
                 }
             };
-            for need in [Some(wanted), wanted.checked_add(wanted / 8), power] {
-                if let Some(need) = need {
-                    run.slide(need, &mut keep);
-                }
+            let needs = [Some(wanted), wanted.checked_add(wanted / 8), power];
+            for need in needs.into_iter().flatten() {
+                run.slide(need, &mut keep);
             }
             if let Some(power) = power {
                 run.aligned(self.taken.space.segment_base(segment), power, &mut keep);

@@ -310,11 +310,12 @@ mod tests {
 
     #[test]
     fn the_least_of_a_period_counts_from_what_it_begins_with() {
-        let changes = changes(&[10, -6, 1, -2, 6]);
+        // Live: 8, 13, 8, 11, 8.
+        let changes = changes(&[8, 5, -5, 3, -3]);
         let least = least(&changes, &[2, 4, 9]);
         assert_eq!(
             least.all,
-            [0, 3, 3, 9],
+            [0, 8, 8, 8],
             "nothing changes in the last period"
         );
     }

@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
     }
 
     /// A policy that breaks a rule is told by its name.
-    fn guarded<T>(
+    pub fn guarded<T>(
         &self,
         work: impl FnOnce() -> Result<T, ExplainError>,
     ) -> Result<T, ExplainError> {

@@ -31,6 +31,7 @@ struct Point {
 }
 
 impl Point {
+    #[inline]
     fn overhead_ppm(self) -> Option<u64> {
         let over = self.held_bytes.saturating_sub(self.live_bytes);
         (self.live_bytes > 0).then(|| ppm(over, self.live_bytes))
@@ -39,6 +40,7 @@ impl Point {
 
 impl Johnstone {
     /// How things stand after an event: requested and live, and held by the allocator.
+    #[inline]
     pub fn see(&mut self, live_bytes: u64, held_bytes: u64) {
         let point = Point {
             live_bytes,
@@ -57,6 +59,7 @@ impl Johnstone {
     }
 
     /// How things stood for an instant within an event; the mean leaves it out.
+    #[inline]
     pub fn see_peak(&mut self, live_bytes: u64, held_bytes: u64) {
         let point = Point {
             live_bytes,

@@ -179,9 +179,16 @@ impl Metric {
         })
     }
 
-    /// The value in a row, in the metric's unit; `None` where it is undefined.
+    /// The value in a row, in the metric's unit; `None` where it is undefined. What a
+    /// policy that served nothing took is no measure of it: its bytes, times and factors
+    /// that are better when lower are undefined.
     #[must_use]
     pub fn of(&self, row: &Row) -> Option<u64> {
+        let spent = matches!(self.unit, Unit::Bytes | Unit::Nanos | Unit::Factor);
+        let idle = row.served == 0 && row.failed > 0;
+        if idle && spent && self.better == Better::Lower {
+            return None;
+        }
         (self.read)(row)
     }
 
@@ -242,6 +249,21 @@ mod tests {
 
     /// Columns that name a run instead of measuring it.
     const NAMES: [&str; 5] = ["trace", "policy", "seed", "packed_by", "packed_proven"];
+
+    #[test]
+    fn a_policy_that_served_nothing_has_no_footprint_but_its_failures() {
+        let mut row = Row {
+            failed: 3,
+            ..Row::default()
+        };
+        let of = |name, row: &Row| Metric::find(name).expect("a metric").of(row);
+        assert_eq!(
+            (of("footprint_bytes", &row), of("failed", &row)),
+            (None, Some(3))
+        );
+        row.served = 1;
+        assert_eq!(of("footprint_bytes", &row), Some(0));
+    }
 
     #[test]
     fn every_column_of_numbers_is_a_metric_and_reads_its_own_column() {

@@ -87,7 +87,7 @@ pub struct Summary {
 struct External {
     last: (u64, u64),
     last_ppm: u64,
-    sum_ppm: u128,
+    sum_ppm: u64,
     count: u64,
     peak_ppm: u64,
 }
@@ -100,6 +100,7 @@ struct Internal {
 }
 
 impl External {
+    #[inline]
     fn see(&mut self, free_bytes: u64, largest_bytes: u64) {
         if free_bytes == 0 {
             return;
@@ -110,7 +111,7 @@ impl External {
             self.last_ppm = ppm(free_bytes - largest_bytes, free_bytes);
             self.peak_ppm = self.peak_ppm.max(self.last_ppm);
         }
-        self.sum_ppm += u128::from(self.last_ppm);
+        self.sum_ppm += self.last_ppm;
         self.count += 1;
     }
 
@@ -119,22 +120,31 @@ impl External {
     }
 
     fn mean_ppm(&self) -> Option<u64> {
-        (self.count > 0).then(|| (self.sum_ppm / u128::from(self.count)) as u64)
+        (self.count > 0).then(|| self.sum_ppm / self.count)
     }
 }
 
 impl Internal {
+    #[inline]
     fn see(&mut self, requested: u64, occupied: u64) {
         if occupied == 0 || self.last == (requested, occupied) {
             return;
         }
         self.last = (requested, occupied);
-        let waste_ppm = ppm(occupied - requested, occupied);
-        self.peak_ppm = Some(self.peak_ppm.unwrap_or(0).max(waste_ppm));
+        let waste = occupied - requested;
+        if let Some(peak_ppm) = self.peak_ppm {
+            // No new peak, told without a division: waste / occupied is below the next ppm.
+            let bound = u128::from(peak_ppm + 1) * u128::from(occupied);
+            if u128::from(waste) * 1_000_000 < bound {
+                return;
+            }
+        }
+        self.peak_ppm = Some(ppm(waste, occupied));
     }
 }
 
 impl Observer for Summary {
+    #[inline]
     fn see(&mut self, moment: &Moment<'_>) {
         let counters = moment.space.counters();
         let requested = moment.totals.requested_bytes;
@@ -149,7 +159,11 @@ impl Observer for Summary {
             Outcome::Failed(_) => {
                 self.first_failure.get_or_insert(moment.index);
             }
-            Outcome::ServedInstant { .. } => self.instant(moment),
+            Outcome::ServedInstant { .. } => {
+                if let Event::Attempt { bytes, .. } = *moment.event {
+                    self.instant(requested + bytes, moment.footprint_bytes);
+                }
+            }
             _ => {}
         }
     }
@@ -157,13 +171,11 @@ impl Observer for Summary {
 
 impl Summary {
     /// What an attempt held until it was given back within its event.
-    fn instant(&mut self, moment: &Moment<'_>) {
-        if let Event::Attempt { bytes, .. } = *moment.event {
-            let live = moment.totals.requested_bytes + bytes;
-            self.peak_requested_bytes = self.peak_requested_bytes.max(live);
-            self.overhead
-                .see_peak(live, moment.footprint_bytes.max(live));
-        }
+    #[cold]
+    fn instant(&mut self, live_bytes: u64, footprint_bytes: u64) {
+        self.peak_requested_bytes = self.peak_requested_bytes.max(live_bytes);
+        let held_bytes = footprint_bytes.max(live_bytes);
+        self.overhead.see_peak(live_bytes, held_bytes);
     }
 
     /// The row of a finished replay.

@@ -54,6 +54,8 @@ pub struct Bump {
     /// Where all of it lies, from the start on.
     segment: Option<SegmentId>,
     live: u64,
+    /// A wrapper left holes since all was one.
+    scattered: bool,
 }
 
 impl Bump {
@@ -65,6 +67,7 @@ impl Bump {
             hole: None,
             segment: None,
             live: 0,
+            scattered: false,
         }
     }
 
@@ -106,6 +109,11 @@ impl Bump {
         if let Some(below) = below {
             space.merge(below, block);
         }
+    }
+
+    fn largest_hole_bytes(&self, space: &Space) -> u64 {
+        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
+        holes.map(|hole| space.bytes(hole)).max().unwrap_or(0)
     }
 
     /// The next hole from the offset on that holds `bytes` aligned; holes passed are waste.
@@ -173,6 +181,7 @@ impl Policy for Bump {
         self.live -= 1;
         if self.live == 0 {
             self.reset(space);
+            self.scattered = false;
         }
     }
 
@@ -180,9 +189,18 @@ impl Policy for Bump {
         round_up(request.bytes, self.spec.alignment)
     }
 
+    /// Where only an empty pool is reset, what is free is one hole but for what a wrapper
+    /// leaves.
+    fn largest_free(&self, space: &Space) -> Option<u64> {
+        match self.spec.reset {
+            Reset::Mark => None,
+            Reset::Empty if self.scattered => Some(self.largest_hole_bytes(space)),
+            Reset::Empty => Some(self.hole.map_or(0, |hole| space.bytes(hole))),
+        }
+    }
+
     fn servable(&self, space: &Space, _: StreamId) -> u64 {
-        let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
-        let largest_bytes = holes.map(|hole| space.bytes(hole)).max().unwrap_or(0);
+        let largest_bytes = self.largest_hole_bytes(space);
         largest_bytes - largest_bytes % self.spec.alignment
     }
 
@@ -195,6 +213,7 @@ impl Policy for Bump {
     }
 
     fn learn(&mut self, free: BlockId, space: &Space) {
+        self.scattered = true;
         let lower = |hole: &BlockId| space.base(*hole) < space.base(free);
         self.hole = self.hole.filter(lower).or(Some(free));
     }

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::holes::{Holes, carve, coalesce, entry};
+use super::holes::{Holes, entry, serve, take_back};
 use super::index::Entry;
 use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
@@ -74,15 +74,13 @@ impl<R: Rule> Policy for Fit<R> {
             .rule
             .choose(&self.holes, bytes, request.align)
             .ok_or(OutOfMemory::no_fit(bytes))?;
-        let block = carve(&mut self.holes, hole, bytes, request.align, space);
-        space.place(block, request);
+        let block = serve(&mut self.holes, hole, bytes, request, space);
         self.rule.placed(space.end(block));
         Ok(block)
     }
 
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
-        space.release(block, stream);
-        coalesce(&mut self.holes, block, space);
+        take_back(&mut self.holes, block, stream, space);
     }
 
     fn rounded_bytes(&self, request: &Request) -> Option<u64> {

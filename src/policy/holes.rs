@@ -6,7 +6,8 @@
 //! stay holes, and a freed block is joined with free neighbours at once on both sides.
 
 use super::index::{ByAddress, BySize, Entry};
-use crate::space::{BlockId, Space};
+use crate::space::{BlockId, Hole, Request, Space};
+use crate::trace::StreamId;
 use crate::units::round_up;
 
 /// An index over holes that cutting and joining keep up to date.
@@ -73,8 +74,7 @@ impl Holes for BySize {
 
     #[inline]
     fn change(&mut self, old: Entry, new: Entry) {
-        Holes::remove(self, old);
-        self.add(new);
+        assert!(BySize::change(self, old, new), "{UNKNOWN}");
     }
 
     #[inline]
@@ -152,7 +152,59 @@ pub fn carve<H: Holes>(
     block
 }
 
+/// Cuts `bytes` out of a hole that holds them and hands them to `request`: [`carve`] and
+/// [`Space::place`] in one.
+#[inline]
+pub fn serve<H: Holes>(
+    holes: &mut H,
+    hole: Entry,
+    bytes: u64,
+    request: &Request,
+    space: &mut Space,
+) -> BlockId {
+    if hole.address & (request.align - 1) != 0 {
+        let block = carve(holes, hole, bytes, request.align, space);
+        space.place(block, request);
+        return block;
+    }
+    let block = BlockId(hole.block);
+    match space.place_low(block, bytes, request) {
+        None => holes.remove(hole),
+        Some(above) => {
+            let rest = Entry {
+                address: hole.address + bytes,
+                bytes: hole.bytes - bytes,
+                block: above.0,
+            };
+            holes.change(hole, rest);
+        }
+    }
+    block
+}
+
+/// Takes a block back on `stream` and joins it with free neighbours: [`Space::release`] and
+/// [`coalesce`] in one.
+#[inline]
+pub fn take_back<H: Holes>(holes: &mut H, block: BlockId, stream: StreamId, space: &mut Space) {
+    let entry = |hole: Hole| Entry {
+        address: hole.base,
+        bytes: hole.bytes,
+        block: hole.block.0,
+    };
+    let joined = space.release_joined(block, stream);
+    let whole = entry(joined.whole);
+    match (joined.below, joined.above) {
+        (None, None) => holes.add(whole),
+        (None, Some(old)) | (Some(old), None) => holes.change(entry(old), whole),
+        (Some(below), Some(above)) => {
+            holes.remove(entry(above));
+            holes.change(entry(below), whole);
+        }
+    }
+}
+
 /// Tells the index that a part of `hole` from `start` up to the hole `above` is taken.
+#[inline]
 pub fn cut<H: Holes>(holes: &mut H, hole: Entry, start: u64, above: Option<Entry>) {
     let below = (start > hole.address).then_some(Entry {
         bytes: start - hole.address,

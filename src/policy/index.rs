@@ -12,8 +12,10 @@
 //! [`BySize`] under a two-level bitmap follow Masmano et al., "TLSF" (2004), but each bin keeps its
 //! entries in order, so that the fit is the best one and not merely a good one.
 
+mod bins;
 mod by_address;
 mod by_size;
+mod few;
 mod node;
 #[cfg(test)]
 mod tests;

@@ -152,11 +152,14 @@ impl Managed {
 
     /// A page that is not on the card comes, where there is or can be room.
     fn bring(&mut self, page: u64, transfers: &mut Transfers, space: &Space) {
-        if self.pages.insert(page, Place::Host).is_some() {
+        let is_known = self.pages.contains_key(&page);
+        if is_known {
             transfers.back.push(page * self.spec.page);
         }
         if self.by_use.len() < self.frames || self.make_room(transfers, space) {
             self.set_on_card(page);
+        } else if !is_known {
+            self.pages.insert(page, Place::Host);
         }
     }
 
@@ -180,8 +183,12 @@ impl Managed {
     /// The block at `base` is no more in use: pages that only it touched are dropped.
     fn leave(&mut self, base: u64) {
         let (_, bytes) = self.live.remove(&base).expect("a block in use");
+        let page_bytes = self.spec.page;
+        // Blocks do not overlap, so that only the pages at both ends may hold another one.
+        let is_within =
+            |page: u64| page * page_bytes >= base && (page + 1) * page_bytes <= base + bytes;
         for page in self.touched(base, bytes) {
-            if self.on_page(page).next().is_none() {
+            if is_within(page) || self.on_page(page).next().is_none() {
                 self.drop_page(page);
             }
         }

@@ -19,7 +19,7 @@ use std::cell::Cell;
 
 use serde::Deserialize;
 
-use super::holes::{Holes, carve, coalesce, entry};
+use super::holes::{Holes, entry, serve, take_back};
 use super::index::Entry;
 use super::{Motion, Policy, PolicyError};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
@@ -304,14 +304,11 @@ impl Policy for Tlsf {
             .and_then(|bytes| self.lists.find(self.lists.list_of(bytes)));
         let found = BlockId(found.ok_or(OutOfMemory::no_fit(bytes))?);
         let hole = entry(found, space);
-        let block = carve(&mut self.lists, hole, bytes, request.align, space);
-        space.place(block, request);
-        Ok(block)
+        Ok(serve(&mut self.lists, hole, bytes, request, space))
     }
 
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
-        space.release(block, stream);
-        coalesce(&mut self.lists, block, space);
+        take_back(&mut self.lists, block, stream, space);
     }
 
     fn rounded_bytes(&self, request: &Request) -> Option<u64> {

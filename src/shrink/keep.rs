@@ -1,9 +1,11 @@
 //! What a smaller trace must still show: predicates and comparisons of policies.
 //!
-//!     keep    = and ('||' and)*          and  = not ('&&' not)*
-//!     not     = '!' not | '(' keep ')' | fact | value order value
-//!     fact    = ('fails' | 'serves' | 'diverges' | 'breaks') '(' POLICY ')'
-//!     value   = METRIC '(' POLICY ')' | NUMBER          order = '>' '>=' '<' '<=' '==' '!='
+//! ```text
+//! keep    = and ('||' and)*          and  = not ('&&' not)*
+//! not     = '!' not | '(' keep ')' | fact | value order value
+//! fact    = ('fails' | 'serves' | 'diverges' | 'breaks') '(' POLICY ')'
+//! value   = METRIC '(' POLICY ')' | NUMBER          order = '>' '>=' '<' '<=' '==' '!='
+//! ```
 //!
 //! A POLICY is anything that `--policy` takes. A METRIC is a column of a row or a ratio
 //! derived from them; `reserved`, `occupied` and `requested` are their peaks. A NUMBER is

@@ -45,19 +45,48 @@ impl Space {
         sizes.0.last_key_value().map_or(0, |(bytes, _)| *bytes)
     }
 
+    #[inline]
     pub(super) fn gain_free(&mut self, bytes: u64) {
         self.counters.free_bytes += bytes;
         self.counters.free_blocks += 1;
-        if let Some(sizes) = &mut self.largest {
-            sizes.add(bytes);
+        if self.largest.is_some() {
+            self.retrack(&[], &[bytes]);
         }
     }
 
+    #[inline]
     pub(super) fn lose_free(&mut self, bytes: u64) {
         self.counters.free_bytes -= bytes;
         self.counters.free_blocks -= 1;
+        if self.largest.is_some() {
+            self.retrack(&[bytes], &[]);
+        }
+    }
+
+    /// A Free block was cut into two of these bytes.
+    #[inline]
+    pub(super) fn cut_free(&mut self, low_bytes: u64, high_bytes: u64) {
+        self.counters.free_blocks += 1;
+        if self.largest.is_some() {
+            self.retrack(&[low_bytes + high_bytes], &[low_bytes, high_bytes]);
+        }
+    }
+
+    /// Two Free blocks of these bytes became one.
+    #[inline]
+    pub(super) fn join_free(&mut self, low_bytes: u64, high_bytes: u64) {
+        self.counters.free_blocks -= 1;
+        if self.largest.is_some() {
+            self.retrack(&[low_bytes, high_bytes], &[low_bytes + high_bytes]);
+        }
+    }
+
+    /// Keeps the tracked sizes up to date.
+    #[inline(never)]
+    fn retrack(&mut self, gone: &[u64], come: &[u64]) {
         if let Some(sizes) = &mut self.largest {
-            sizes.remove(bytes);
+            gone.iter().for_each(|bytes| sizes.remove(*bytes));
+            come.iter().for_each(|bytes| sizes.add(*bytes));
         }
     }
 }

@@ -10,8 +10,8 @@ impl Space {
     /// If they are no such neighbours, the used block is pinned or in flight, or would
     /// lose its alignment.
     pub fn slide(&mut self, free: BlockId, used: BlockId) {
-        let low = self.blocks[free.0 as usize];
-        let high = self.blocks[used.0 as usize];
+        let low = self.view(free);
+        let high = self.view(used);
         if low.next != used.0 || low.state != State::Free {
             self.broken(
                 free.0,
@@ -45,8 +45,8 @@ impl Space {
     /// # Panics
     /// If the sizes differ, `fresh` is not Free, or `used` must not move.
     pub fn exchange(&mut self, used: BlockId, fresh: BlockId) {
-        let old = self.blocks[used.0 as usize];
-        let new = self.blocks[fresh.0 as usize];
+        let old = self.view(used);
+        let new = self.view(fresh);
         if new.state != State::Free || new.bytes != old.bytes {
             self.broken(
                 fresh.0,
@@ -78,7 +78,7 @@ impl Space {
             id if id == two.0 => one.0,
             id => id,
         };
-        let (a, b) = (self.blocks[one.0 as usize], self.blocks[two.0 as usize]);
+        let (a, b) = (self.view(one), self.view(two));
         for (id, place) in [(one, b), (two, a)] {
             let block = &mut self.blocks[id.0 as usize];
             block.base = place.base;
@@ -87,7 +87,7 @@ impl Space {
             block.next = swap(place.next);
         }
         for id in [one, two] {
-            let block = self.blocks[id.0 as usize];
+            let block = self.view(id);
             match block.prev {
                 NONE => self.segments[block.segment as usize].first = id.0,
                 prev => self.blocks[prev as usize].next = id.0,

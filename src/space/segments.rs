@@ -35,7 +35,7 @@ impl Space {
     /// # Panics
     /// If the block is not Free or not the whole of a mapped segment.
     pub fn unmap(&mut self, block: BlockId) {
-        let old = self.blocks[block.0 as usize];
+        let old = self.view(block);
         if old.state != State::Free || old.prev != NONE || old.next != NONE {
             self.broken(block.0, "unmap of a block that is not a whole free segment");
         }
@@ -79,7 +79,7 @@ impl Space {
     /// # Panics
     /// If it is not.
     pub fn unreserve(&mut self, block: BlockId) {
-        let old = self.blocks[block.0 as usize];
+        let old = self.view(block);
         if old.state != State::Unmapped || old.prev != NONE || old.next != NONE {
             self.broken(
                 block.0,
@@ -107,7 +107,7 @@ impl Space {
     /// # Panics
     /// If the block is not Unmapped, or `bytes` no whole number of its pages.
     pub fn back(&mut self, block: BlockId, bytes: u64) -> Result<(), OutOfMemory> {
-        let old = self.blocks[block.0 as usize];
+        let old = self.view(block);
         let page = self.segments[old.segment as usize].page_bytes;
         if old.state != State::Unmapped {
             self.broken(block.0, "mapping pages into a block that is not unmapped");
@@ -139,7 +139,7 @@ impl Space {
     /// # Panics
     /// If the block is not Free, not of a reservation, or no whole number of pages.
     pub fn unback(&mut self, block: BlockId) {
-        let old = self.blocks[block.0 as usize];
+        let old = self.view(block);
         let segment = self.segments[old.segment as usize];
         let page = segment.page_bytes;
         self.check_no_part(block, "unmapping pages of a part of an alias");
@@ -201,7 +201,6 @@ impl Space {
         });
         let block = self.new_block(Block {
             base,
-            bytes,
             prev: NONE,
             next: NONE,
             segment: id,

@@ -110,7 +110,7 @@ impl Space {
     /// If the block is not a whole alias that is Lent.
     pub fn unstitch(&mut self, alias: BlockId) {
         self.check_whole(alias, State::Lent);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         let segment = SegmentId(old.segment);
         let parts = self.aliases.parts.remove(&old.segment);
         for part in parts.expect("an alias has parts") {
@@ -139,7 +139,7 @@ impl Space {
     /// not use it.
     pub fn lend(&mut self, alias: BlockId, by: StreamId) {
         self.check_whole(alias, State::Lent);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         let parts = self.aliases.parts.remove(&old.segment);
         let parts = parts.expect("an alias has parts");
         for part in &parts {
@@ -167,7 +167,7 @@ impl Space {
     /// If the block is not a whole alias that is Free.
     pub fn recall(&mut self, alias: BlockId) {
         self.check_whole(alias, State::Free);
-        let old = self.blocks[alias.0 as usize];
+        let old = self.view(alias);
         self.lose_free(old.bytes);
         self.blocks[alias.0 as usize].state = State::Lent;
         let parts = self.aliases.parts.remove(&old.segment);
@@ -183,7 +183,7 @@ impl Space {
     }
 
     fn check_whole(&self, alias: BlockId, state: State) {
-        let block = self.blocks[alias.0 as usize];
+        let block = self.view(alias);
         let whole = self.prev(alias).is_none() && self.next(alias).is_none();
         if !self.aliases.parts.contains_key(&block.segment) || !whole || block.state != state {
             self.broken(alias.0, "the block is not a whole alias in the right state");
@@ -218,6 +218,12 @@ impl Space {
         self.state(alias) == State::Lent
             && !parts.is_empty()
             && parts.iter().all(|part| self.state(*part) == State::Free)
+    }
+
+    /// Whether anything is stitched.
+    #[inline]
+    pub(super) fn has_aliases(&self) -> bool {
+        !self.aliases.over.is_empty()
     }
 
     /// A block was cut in two.

@@ -16,9 +16,11 @@ pub struct Tag {
     pub seq: u64,
 }
 
-/// Clocks, and the tag of each block.
+/// Clocks, and the tag of each block. Where the trace has one stream, every range is free
+/// to it: no tags are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Orders {
+    alone: bool,
     tags: Vec<Tag>,
     clocks: Clocks,
 }
@@ -26,12 +28,26 @@ pub(super) struct Orders {
 impl Orders {
     pub(super) fn new(streams: usize) -> Self {
         Orders {
+            alone: streams == 1,
             tags: Vec::new(),
             clocks: Clocks::new(streams),
         }
     }
 
+    /// Whether there is one stream, so that nothing needs order.
+    #[inline]
+    pub(super) fn alone(&self) -> bool {
+        self.alone
+    }
+
+    #[inline]
     pub(super) fn reset(&mut self, block: u32) {
+        if !self.alone {
+            self.begin(block);
+        }
+    }
+
+    fn begin(&mut self, block: u32) {
         let at = block as usize;
         if at >= self.tags.len() {
             self.tags.resize(at + 1, Tag::default());
@@ -39,28 +55,50 @@ impl Orders {
         self.tags[at] = Tag::default();
     }
 
+    #[inline]
     pub(super) fn copy(&mut self, from: u32, to: u32) {
-        self.tags[to as usize] = self.tags[from as usize];
+        if !self.alone {
+            self.tags[to as usize] = self.tags[from as usize];
+        }
     }
 
+    #[inline]
     pub(super) fn free(&mut self, block: u32, stream: StreamId) {
-        self.tags[block as usize] = self.clocks.present(stream);
+        let present = self.clocks.present(stream);
+        if !self.alone {
+            self.tags[block as usize] = present;
+        }
+    }
+
+    /// The tag of a block.
+    fn tag(&self, block: u32) -> Tag {
+        if self.alone {
+            return Tag::default();
+        }
+        self.tags[block as usize]
     }
 
     /// Whether no stream, now or later, may use the one and not the other.
     fn alike(&self, one: u32, two: u32) -> bool {
+        if self.alone {
+            return true;
+        }
         let (one, two) = (self.tags[one as usize], self.tags[two as usize]);
-        one == two
-            || self.clocks.streams() == 1
-            || (self.clocks.settled(one) && self.clocks.settled(two))
+        one == two || (self.clocks.settled(one) && self.clocks.settled(two))
     }
 
+    #[inline]
     pub(super) fn usable(&self, block: u32, stream: StreamId) -> bool {
-        self.clocks.passed(self.tags[block as usize], stream)
+        self.alone || self.clocks.passed(self.tags[block as usize], stream)
     }
 
     /// Joins the tags of two blocks into the left one; false where that would lose one.
+    #[inline]
     pub(super) fn merge(&mut self, left: u32, right: u32) -> bool {
+        self.alone || self.join_tags(left, right)
+    }
+
+    fn join_tags(&mut self, left: u32, right: u32) -> bool {
         let (low, high) = (self.tags[left as usize], self.tags[right as usize]);
         let joined = if self.clocks.settled(low) {
             high
@@ -97,9 +135,7 @@ impl Space {
     /// The tag of a free block, where the order of streams is kept.
     #[must_use]
     pub fn tag(&self, block: BlockId) -> Option<Tag> {
-        self.orders
-            .as_ref()
-            .map(|orders| orders.tags[block.0 as usize])
+        self.orders.as_ref().map(|orders| orders.tag(block.0))
     }
 
     /// Whether [`merge`](Space::merge) may join the two free neighbours as they are.
@@ -108,7 +144,7 @@ impl Space {
         let Some(orders) = &self.orders else {
             return true;
         };
-        let (low, high) = (orders.tags[left.0 as usize], orders.tags[right.0 as usize]);
+        let (low, high) = (orders.tag(left.0), orders.tag(right.0));
         low.stream == high.stream || orders.clocks.settled(low) || orders.clocks.settled(high)
     }
 

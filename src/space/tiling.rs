@@ -5,37 +5,78 @@ use super::{
 };
 use crate::trace::StreamId;
 
+/// A block with all that is known of it, as it was at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    pub(super) base: u64,
+    pub(super) bytes: u64,
+    pub(super) prev: u32,
+    pub(super) next: u32,
+    pub(super) segment: u32,
+    pub(super) state: State,
+}
+
 impl Space {
+    #[inline]
     fn at(&self, block: BlockId) -> &Block {
         &self.blocks[block.0 as usize]
     }
 
+    /// Where the block ends: where the next one begins, or with its segment.
+    #[inline]
+    fn end_of(&self, block: &Block) -> u64 {
+        if block.next == NONE {
+            let segment = &self.segments[block.segment as usize];
+            segment.base + segment.bytes
+        } else {
+            self.blocks[block.next as usize].base
+        }
+    }
+
+    #[inline]
+    pub(super) fn view(&self, block: BlockId) -> View {
+        let at = self.at(block);
+        View {
+            base: at.base,
+            bytes: self.end_of(at) - at.base,
+            prev: at.prev,
+            next: at.next,
+            segment: at.segment,
+            state: at.state,
+        }
+    }
+
     /// First address of the block.
+    #[inline]
     #[must_use]
     pub fn base(&self, block: BlockId) -> u64 {
         self.at(block).base
     }
 
     /// Bytes of the block.
+    #[inline]
     #[must_use]
     pub fn bytes(&self, block: BlockId) -> u64 {
-        self.at(block).bytes
+        let at = self.at(block);
+        self.end_of(at) - at.base
     }
 
     /// The address behind the block.
+    #[inline]
     #[must_use]
     pub fn end(&self, block: BlockId) -> u64 {
-        let block = self.at(block);
-        block.base + block.bytes
+        self.end_of(self.at(block))
     }
 
     /// State of the block.
+    #[inline]
     #[must_use]
     pub fn state(&self, block: BlockId) -> State {
         self.at(block).state
     }
 
     /// Stream of the request that the block serves or served last.
+    #[inline]
     #[must_use]
     pub fn stream(&self, block: BlockId) -> StreamId {
         self.at(block).stream
@@ -64,12 +105,14 @@ impl Space {
     }
 
     /// The segment of the block.
+    #[inline]
     #[must_use]
     pub fn segment(&self, block: BlockId) -> SegmentId {
         SegmentId(self.at(block).segment)
     }
 
     /// The block below, in the same segment.
+    #[inline]
     #[must_use]
     pub fn prev(&self, block: BlockId) -> Option<BlockId> {
         let prev = self.at(block).prev;
@@ -77,6 +120,7 @@ impl Space {
     }
 
     /// The block above, in the same segment.
+    #[inline]
     #[must_use]
     pub fn next(&self, block: BlockId) -> Option<BlockId> {
         let next = self.at(block).next;
@@ -84,6 +128,7 @@ impl Space {
     }
 
     /// The block below, where it is Free.
+    #[inline]
     #[must_use]
     pub fn free_prev(&self, block: BlockId) -> Option<BlockId> {
         self.prev(block)
@@ -91,19 +136,20 @@ impl Space {
     }
 
     /// The block above, where it is Free.
+    #[inline]
     #[must_use]
     pub fn free_next(&self, block: BlockId) -> Option<BlockId> {
         self.next(block)
             .filter(|next| self.state(*next) == State::Free)
     }
 
+    #[inline]
     pub(super) fn new_block(&mut self, block: Block) -> BlockId {
         let id = if let Some(id) = self.spare_blocks.pop() {
             self.blocks[id as usize] = block;
             id
         } else {
-            self.blocks.push(block);
-            (self.blocks.len() - 1) as u32
+            self.add_block(block)
         };
         if let Some(orders) = &mut self.orders {
             orders.reset(id);
@@ -111,6 +157,13 @@ impl Space {
         BlockId(id)
     }
 
+    #[cold]
+    fn add_block(&mut self, block: Block) -> u32 {
+        self.blocks.push(block);
+        (self.blocks.len() - 1) as u32
+    }
+
+    #[inline]
     pub(super) fn drop_block(&mut self, block: BlockId) {
         self.blocks[block.0 as usize].segment = NONE;
         self.spare_blocks.push(block.0);
@@ -121,35 +174,38 @@ impl Space {
     ///
     /// # Panics
     /// If the block is in use, or `bytes` does not leave two parts.
+    #[inline]
     pub fn split(&mut self, block: BlockId, bytes: u64) -> BlockId {
-        let old = *self.at(block);
+        let old = self.view(block);
         if matches!(old.state, State::Used | State::Pending | State::Lent) {
             self.broken(block.0, "split of a block in use");
         }
         if bytes == 0 || bytes >= old.bytes {
             self.broken(block.0, "split that leaves no second part");
         }
+        let (stream, flags) = (self.at(block).stream, self.at(block).flags);
         let high = self.new_block(Block {
             base: old.base + bytes,
-            bytes: old.bytes - bytes,
             prev: block.0,
             next: old.next,
-            ..old
+            segment: old.segment,
+            stream,
+            state: old.state,
+            flags,
         });
-        self.blocks[block.0 as usize].bytes = bytes;
         self.blocks[block.0 as usize].next = high.0;
         if old.next != NONE {
             self.blocks[old.next as usize].prev = high.0;
         }
         if old.state == State::Free {
-            self.lose_free(old.bytes);
-            self.gain_free(bytes);
-            self.gain_free(old.bytes - bytes);
+            self.cut_free(bytes, old.bytes - bytes);
         }
         if let Some(orders) = &mut self.orders {
             orders.copy(block.0, high.0);
         }
-        self.cut_part(block, high);
+        if self.has_aliases() {
+            self.cut_part(block, high);
+        }
         high
     }
 
@@ -159,6 +215,7 @@ impl Space {
     ///
     /// # Panics
     /// If they are no neighbours, differ in state, are in use, or their streams differ.
+    #[inline]
     pub fn merge(&mut self, left: BlockId, right: BlockId) {
         if let Some(orders) = &mut self.orders
             && !orders.merge(left.0, right.0)
@@ -171,9 +228,9 @@ impl Space {
         self.fuse(left, right);
     }
 
+    #[inline]
     pub(super) fn fuse(&mut self, left: BlockId, right: BlockId) {
-        let low = *self.at(left);
-        let high = *self.at(right);
+        let (low, high) = (self.view(left), self.view(right));
         if low.next != right.0 {
             self.broken(left.0, "merge of blocks that are no neighbours");
         }
@@ -182,18 +239,16 @@ impl Space {
         {
             self.broken(left.0, "merge of blocks in use or of different states");
         }
-        self.check_no_part(left, "merge of a part of an alias");
-        self.check_no_part(right, "merge of a part of an alias");
-        let joined = &mut self.blocks[left.0 as usize];
-        joined.bytes += high.bytes;
-        joined.next = high.next;
+        if self.has_aliases() {
+            self.check_no_part(left, "merge of a part of an alias");
+            self.check_no_part(right, "merge of a part of an alias");
+        }
+        self.blocks[left.0 as usize].next = high.next;
         if high.next != NONE {
             self.blocks[high.next as usize].prev = left.0;
         }
         if low.state == State::Free {
-            self.lose_free(low.bytes);
-            self.lose_free(high.bytes);
-            self.gain_free(low.bytes + high.bytes);
+            self.join_free(low.bytes, high.bytes);
         }
         self.drop_block(right);
     }
@@ -202,8 +257,9 @@ impl Space {
     ///
     /// # Panics
     /// If the block is not Free, too small, misaligned, or another stream may still use it.
+    #[inline]
     pub fn place(&mut self, block: BlockId, request: &Request) {
-        let old = *self.at(block);
+        let old = self.view(block);
         if old.state != State::Free {
             self.broken(block.0, "placing on a block that is not free");
         }
@@ -231,6 +287,7 @@ impl Space {
         self.emit(Step::new(StepKind::Place(block), old.base, old.bytes));
     }
 
+    #[inline]
     pub(super) fn raise_high(&mut self, segment: u32, end: u64) {
         let segment = &mut self.segments[segment as usize];
         let high = end - segment.base;
@@ -242,8 +299,9 @@ impl Space {
         }
     }
 
-    fn leave_use(&mut self, block: BlockId, to: State) -> Block {
-        let old = *self.at(block);
+    #[inline]
+    fn leave_use(&mut self, block: BlockId, to: State) -> View {
+        let old = self.view(block);
         match old.state {
             State::Used => {
                 self.counters.used_bytes -= old.bytes;
@@ -262,6 +320,7 @@ impl Space {
     ///
     /// # Panics
     /// If the block is not in use.
+    #[inline]
     pub fn release(&mut self, block: BlockId, stream: StreamId) {
         let old = self.leave_use(block, State::Free);
         if let Some(orders) = &mut self.orders {
@@ -288,6 +347,7 @@ impl Space {
     ///
     /// # Panics
     /// If the block is not in use.
+    #[inline]
     pub fn retire(&mut self, block: BlockId) {
         let old = self.leave_use(block, State::Retired);
         self.counters.retired_bytes += old.bytes;
@@ -299,7 +359,7 @@ impl Space {
     /// # Panics
     /// If the block is not Free.
     pub fn forgo(&mut self, block: BlockId) {
-        let old = *self.at(block);
+        let old = self.view(block);
         if old.state != State::Free {
             self.broken(block.0, "setting aside a block that is not free");
         }
@@ -313,7 +373,7 @@ impl Space {
     /// # Panics
     /// If the block is not Retired.
     pub fn reclaim(&mut self, block: BlockId) {
-        let old = *self.at(block);
+        let old = self.view(block);
         if old.state != State::Retired {
             self.broken(block.0, "reclaim of a block that is not retired");
         }
