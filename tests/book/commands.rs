@@ -25,20 +25,12 @@ pub enum Kind {
     Tool,
 }
 
-/// A line of a block of shell lines.
-#[derive(Debug)]
-pub enum Line {
-    Command(Command),
-    /// A line of output, in a fence `console`, with its number.
-    Output(usize, String),
-}
-
-/// The lines of a block: of an indented one, and of a fence `sh`, each is a command; of a fence
-/// `console` those that begin with `$ `, and what follows one is its output.
+/// The commands of a block: of an indented one, and of a fence `sh`, each line; of a fence
+/// `console` those that begin with `$ `. What follows one there, `tests/cmd.rs` compares.
 ///
 /// # Panics
 /// Where another block begins a line with the program's name: it would look like a command.
-pub fn of(page: &Page, block: &Block) -> Vec<Line> {
+pub fn of(page: &Page, block: &Block) -> Vec<Command> {
     let console = block.info.as_deref() == Some("console");
     let shell = console || block.info.as_deref().is_none_or(|info| info == "sh");
     let mut found = Vec::new();
@@ -56,7 +48,11 @@ pub fn of(page: &Page, block: &Block) -> Vec<Line> {
             Some(first)
         };
         let Some(typed) = typed else {
-            output(at, first, &mut found);
+            let code = first.strip_prefix("? ").and_then(|code| code.parse().ok());
+            if let (Some(code), Some(command)) = (code, found.last_mut()) {
+                let command: &mut Command = command;
+                command.states = Some(code);
+            }
             continue;
         };
         if !shell || typed.trim().is_empty() || typed.starts_with('#') {
@@ -72,23 +68,13 @@ pub fn of(page: &Page, block: &Block) -> Vec<Line> {
         let states = comment
             .split_once("exits with ")
             .and_then(|(_, code)| code.split_whitespace().next()?.parse().ok());
-        found.push(Line::Command(Command {
+        found.push(Command {
             line: at,
             text: typed.trim().to_owned(),
             states,
-        }));
+        });
     }
     found
-}
-
-/// A line of a fence `console` that nobody types: output, or the exit code of the command above as `? 20`.
-fn output(at: usize, line: &str, found: &mut Vec<Line>) {
-    let code = line.strip_prefix("? ").and_then(|code| code.parse().ok());
-    match (code, found.last_mut()) {
-        (Some(code), Some(Line::Command(command))) => command.states = Some(code),
-        _ if line.is_empty() => {}
-        _ => found.push(Line::Output(at, line.to_owned())),
-    }
 }
 
 /// What a command is.
