@@ -20,6 +20,12 @@ lint:
 bench:
     cargo bench --locked
 
+# The book of docs/, into target/book; `just book serve --open` shows it while you write.
+book command="build" *args:
+    python3 -m venv target/book-venv
+    target/book-venv/bin/pip install --quiet -r docs/requirements.txt
+    target/book-venv/bin/mdbook {{command}} docs {{args}}
+
 # Makes the table of docs/fidelity.md anew.
 fidelity:
     VRAMLAB_UPDATE=1 cargo test --test fidelity the_table
