@@ -16,6 +16,7 @@ mod error;
 mod machine;
 mod opcode;
 mod packed;
+mod slot;
 mod text;
 mod value;
 

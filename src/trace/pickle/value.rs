@@ -1,5 +1,6 @@
 //! Values, and the store of the containers that they name.
 
+use super::slot::{DictSlot, ListSlot, Pairs, Run};
 use super::{Packed, PickleError, Problem};
 
 /// A text, kept as its place in the store.
@@ -72,50 +73,6 @@ pub struct Record {
     pub kind: u8,
     /// Place in that table.
     pub index: u32,
-}
-
-/// A dict is nothing yet, plain pairs, or a sink's record. 8 bytes, because a trace has one an event.
-#[derive(Debug, Clone, Copy)]
-enum DictSlot {
-    Empty,
-    Pairs(u32),
-    Record { kind: u8, index: u32 },
-}
-
-/// A list is nothing yet, plain items, a run of records, or a number that a sink sealed it with.
-#[derive(Debug, Clone, Copy)]
-enum ListSlot {
-    Empty,
-    Items(u32),
-    Run(u32),
-    Sealed(u32),
-}
-
-/// Records of one kind that follow each other without a gap: what the list of a trace holds. Kept as a
-/// range, so that an event takes no room in its list.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    first: Record,
-    len: u32,
-}
-
-impl Run {
-    fn continues_with(self, record: Record) -> bool {
-        record.kind == self.first.kind
-            && Some(record.index) == self.first.index.checked_add(self.len)
-    }
-
-    fn records(self) -> impl Iterator<Item = Packed> {
-        let Record { kind, index } = self.first;
-        (index..index + self.len).map(move |index| Packed::record(Record { kind, index }))
-    }
-}
-
-/// The pairs of a plain dict and where they begin in the file.
-#[derive(Debug)]
-struct Pairs {
-    offset: u64,
-    values: Vec<Packed>,
 }
 
 /// All containers and texts of one pickle.
