@@ -248,7 +248,7 @@ impl Spread {
     /// Over ranks and their values; `None` where no rank has one.
     #[must_use]
     pub fn of(metric: &'static Metric, rows: &[&RankRow]) -> Option<Self> {
-        let value = |row: &&RankRow| Some((metric.of(&row.row)?, row.rank));
+        let value = |row: &&RankRow| Some((metric.merit(&row.row)?, row.rank));
         let mut values: Vec<(u64, u64)> = rows.iter().filter_map(value).collect();
         values.sort_unstable();
         let (least, most) = (*values.first()?, *values.last()?);

@@ -179,17 +179,22 @@ impl Metric {
         })
     }
 
-    /// The value in a row, in the metric's unit; `None` where it is undefined. What a
-    /// policy that served nothing took is no measure of it: its bytes, times and factors
-    /// that are better when lower are undefined.
+    /// The value in a row, in the metric's unit; `None` where it is undefined.
     #[must_use]
     pub fn of(&self, row: &Row) -> Option<u64> {
+        (self.read)(row)
+    }
+
+    /// The value by which policies are compared. What a policy that served nothing took is
+    /// no merit: its bytes, times and factors that are better when lower are left out.
+    #[must_use]
+    pub fn merit(&self, row: &Row) -> Option<u64> {
         let spent = matches!(self.unit, Unit::Bytes | Unit::Nanos | Unit::Factor);
         let idle = row.served == 0 && row.failed > 0;
         if idle && spent && self.better == Better::Lower {
             return None;
         }
-        (self.read)(row)
+        self.of(row)
     }
 
     /// The value in a row, printed for people; `-` where it is undefined.
@@ -256,13 +261,13 @@ mod tests {
             failed: 3,
             ..Row::default()
         };
-        let of = |name, row: &Row| Metric::find(name).expect("a metric").of(row);
+        let merit = |name, row: &Row| Metric::find(name).expect("a metric").merit(row);
         assert_eq!(
-            (of("footprint_bytes", &row), of("failed", &row)),
+            (merit("footprint_bytes", &row), merit("failed", &row)),
             (None, Some(3))
         );
         row.served = 1;
-        assert_eq!(of("footprint_bytes", &row), Some(0));
+        assert_eq!(merit("footprint_bytes", &row), Some(0));
     }
 
     #[test]

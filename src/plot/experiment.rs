@@ -213,7 +213,7 @@ fn spreads(groups: &Groups<'_>, workload: &str, metric: &Metric) -> Vec<Chart> {
     let (unit, factor) = unit(metric);
     let values = |capacity: &str, policy: &str| -> Vec<f64> {
         let rows = groups.rows(workload, capacity, policy);
-        let values = rows.iter().filter_map(|row| metric.of(row));
+        let values = rows.iter().filter_map(|row| metric.merit(row));
         values.map(|value| value as f64 / factor).collect()
     };
     let middle = |policy: &str| {

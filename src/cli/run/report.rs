@@ -164,7 +164,7 @@ fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
                 samples: Vec::new(),
             });
         }
-        let value = metric.of(&row.row).map(|value| value as f64);
+        let value = metric.merit(&row.row).map(|value| value as f64);
         groups[place]
             .samples
             .push((row.row.seed.unwrap_or(0), value));

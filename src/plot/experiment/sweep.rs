@@ -134,7 +134,7 @@ fn heat_map(
         let rows = groups.rows(workload, capacity, sweep.policy(x, y)?);
         let values = rows
             .iter()
-            .filter_map(|row| Some(metric.of(row)? as f64 / factor));
+            .filter_map(|row| Some(metric.merit(row)? as f64 / factor));
         quartiles(values.collect()).map(|parts| parts[1])
     };
     let cells: Vec<Vec<Option<f64>>> = rows

@@ -85,7 +85,7 @@ impl<'a> Groups<'a> {
     ) -> Vec<(u64, Option<f64>)> {
         let rows = self.rows(workload, capacity, policy);
         rows.iter()
-            .map(|row| (row.seed.unwrap_or(0), metric.of(row).map(|it| it as f64)))
+            .map(|row| (row.seed.unwrap_or(0), metric.merit(row).map(|it| it as f64)))
             .collect()
     }
 }
