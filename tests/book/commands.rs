@@ -33,7 +33,7 @@ pub enum Kind {
 pub fn of(page: &Page, block: &Block) -> Vec<Command> {
     let console = block.info.as_deref() == Some("console");
     let shell = console || block.info.as_deref().is_none_or(|info| info == "sh");
-    let mut found = Vec::new();
+    let mut found: Vec<Command> = Vec::new();
     let mut lines = block.text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
         let at = block.line + at;
@@ -48,9 +48,8 @@ pub fn of(page: &Page, block: &Block) -> Vec<Command> {
             Some(first)
         };
         let Some(typed) = typed else {
-            let code = first.strip_prefix("? ").and_then(|code| code.parse().ok());
+            let code: Option<i32> = first.strip_prefix("? ").and_then(|code| code.parse().ok());
             if let (Some(code), Some(command)) = (code, found.last_mut()) {
-                let command: &mut Command = command;
                 command.states = Some(code);
             }
             continue;
