@@ -199,13 +199,16 @@ fn of_comparison(
     folder.chart("fragmentation", &charts::fragmentation(&caption, &timed))
 }
 
-/// The timelines that lie beside the rows of a comparison: the row, its folder, its buckets.
+/// A row, the name of its policy's folder, and the timeline in it.
+pub(super) type RowTimeline<'a> = (&'a Row, String, Vec<Bucket>);
+
+/// The timelines that lie beside the rows of a comparison.
 /// A policy that could not start has a row and no timeline.
 pub(super) fn timelines<'a>(
     from: &Path,
     rows: &'a [Row],
-) -> Result<Vec<(&'a Row, String, Vec<Bucket>)>, CliError> {
-    let mut found: Vec<(&Row, String, Vec<Bucket>)> = Vec::new();
+) -> Result<Vec<RowTimeline<'a>>, CliError> {
+    let mut found: Vec<RowTimeline<'_>> = Vec::new();
     for row in rows {
         let before = found.iter().map(|(row, ..)| row.policy.as_str());
         let name = file_names(before.chain([row.policy.as_str()])).pop();

@@ -13,7 +13,7 @@ pub(super) fn of_trace(trace: &Trace, pack: &mut Pack) {
     let step = events.div_ceil(MOST).max(1);
     let mut kept: Vec<usize> = (0..events).step_by(step).collect();
     let last = events.saturating_sub(1);
-    kept.extend((last % step != 0).then_some(last));
+    kept.extend((!last.is_multiple_of(step)).then_some(last));
     let mut points: Vec<(u64, u64)> = kept
         .into_iter()
         .map(|event| (event as u64, trace.time_ns(event)))

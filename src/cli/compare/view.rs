@@ -87,7 +87,7 @@ fn bound(bytes: u64) -> Vec<Cell> {
 pub(in crate::cli) fn packing(scene: &Scene) -> String {
     let packing = scene.packing();
     let (height, proven) = (packing.height_bytes, packing.proven);
-    packing_words(scene.bound_bytes, height, proven, &packing.by)
+    packing_words(scene.bound_bytes, height, proven, packing.by)
 }
 
 /// The same of a row, which knows it too.
