@@ -194,7 +194,7 @@ fn groups(rows: &[CellRow], metric: &Metric) -> Vec<Group> {
         };
         let sample = (
             row.seed.unwrap_or(0),
-            metric.of(row).map(|value| value as f64),
+            metric.merit(row).map(|value| value as f64),
         );
         match groups.iter_mut().find(here) {
             Some(group) => group.samples.push(sample),

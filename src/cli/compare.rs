@@ -5,6 +5,7 @@ pub(super) mod ranks;
 mod results;
 pub(super) mod view;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,7 +16,7 @@ use super::CliError;
 use super::args::{CardArgs, JobsArgs, MapArgs, OpenArgs};
 use super::folder::{Folder, file_names};
 use super::load::{self, Heading};
-use super::output::Output;
+use super::output::{Output, say};
 use super::progress::Progress;
 use super::{map, sparkline};
 use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
@@ -192,7 +193,8 @@ impl Compare {
         let plots = !self.no_plots;
         self.jobs
             .within(|| results::write(folder, scene, &ranked, source, plots))??;
-        output.line(&closing(folder))?;
+        output.line(&format!("results are in {}", folder.path().display()))?;
+        tell_memory();
         let broken: Vec<&str> = ranked.iter().filter_map(|cell| cell.broke()).collect();
         let json = serde_json::to_value(Compared {
             trace: heading,
@@ -232,12 +234,12 @@ fn drawn(ranked: &[Ranked<'_>], output: &Output) -> Vec<String> {
     lines
 }
 
-/// Where the results are, and what it took to make them.
-fn closing(folder: &Folder) -> String {
-    let path = folder.path().display();
-    match files::peak_memory_bytes() {
-        Some(bytes) => format!("results are in {path}; peak memory {}", format_bytes(bytes)),
-        None => format!("results are in {path}"),
+/// What it took, for whoever looks on: it differs from run to run, and what is printed for
+/// others does not.
+fn tell_memory() {
+    let seen = std::io::stderr().is_terminal();
+    if let Some(bytes) = files::peak_memory_bytes().filter(|_| seen) {
+        say(&format!("peak memory {}", format_bytes(bytes)));
     }
 }
 

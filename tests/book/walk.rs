@@ -29,6 +29,9 @@ enum How {
     Shared(&'static str, &'static str),
 }
 
+/// The one picture that no command draws: a page that `vramlab report` wrote, in a browser.
+const SCREENSHOT: &str = "report.png";
+
 /// The table of exceptions. One that no page needs any more fails the test.
 const EXCEPTIONS: [Exception; 15] = [
     elsewhere("vramlab fit ../shared/"),
@@ -261,7 +264,8 @@ impl Walk {
         }
     }
 
-    /// A picture of `docs/img/` is the file of the same path that the page's commands wrote.
+    /// A picture of `docs/img/` is the file of the same path that the page's commands wrote,
+    /// or what a browser showed.
     fn pictures(&mut self, page: &Page, sandbox: &Sandbox) {
         for (line, link) in page.links() {
             let from = page.path.parent().unwrap_or(Path::new(""));
@@ -270,6 +274,10 @@ impl Walk {
                 continue;
             };
             let name = name.to_str().expect("plain");
+            if name == SCREENSHOT {
+                self.shown.insert(picture);
+                continue;
+            }
             let drawn = fs::read(sandbox.path(name))
                 .or_else(|_| fs::read(sandbox.path(RESULTS).join(name)));
             let path = root().join(&picture);
