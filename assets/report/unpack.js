@@ -37,6 +37,8 @@ class Turn {
 
 // The bytes of an element's base64.
 async function decoded(text, turn) {
+  // Browsers of the last years do it in one call, in milliseconds.
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const bytes = new Uint8Array((text.length / 4) * 3 - padding);
   const step = 1 << 16;
@@ -71,15 +73,26 @@ async function columnsOf(id, told) {
 }
 
 function unpacked({ count, scale, width, delta, optional }, bytes, from) {
-  const values = new Float64Array(count);
-  const folded = width <= 4 ? narrow(count, width, bytes, from) : wide(count, width, bytes, from);
-  let before = 0;
+  const values = width <= 4 ? narrow(count, width, bytes, from) : wide(count, width, bytes, from);
+  const told = delta ? summed(values, width) : values;
+  const scaled = told instanceof Float64Array ? told : new Float64Array(count);
   for (let at = 0; at < count; at += 1) {
+    scaled[at] = optional && told[at] === 0 ? NaN : told[at] * scale - (optional ? 1 : 0);
+  }
+  return scaled;
+}
+
+// Differences, their signs folded into the lowest bit, summed up.
+function summed(folded, width) {
+  const values = new Float64Array(folded.length);
+  let sum = 0;
+  if (width <= 4) {
+    for (let at = 0; at < values.length; at += 1) values[at] = sum += (folded[at] >>> 1) ^ -(folded[at] & 1);
+    return values;
+  }
+  for (let at = 0; at < values.length; at += 1) {
     const value = folded[at];
-    if (!delta) before = value;
-    else before += value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-    values[at] = before * scale;
-    if (optional) values[at] = before === 0 ? NaN : values[at] - 1;
+    values[at] = sum += value % 2 === 0 ? value / 2 : -(value + 1) / 2;
   }
   return values;
 }
