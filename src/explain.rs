@@ -191,38 +191,9 @@ fn name(trace: &Trace, ordinal: u64) -> Option<String> {
     named.then(|| trace.ids.name(ordinal as usize))
 }
 
-/// The request of an event.
-fn request_of(event: &Event) -> Option<Request> {
-    let (Event::Alloc {
-        bytes,
-        align_log2,
-        stream,
-        pool,
-        tag,
-        ..
-    }
-    | Event::Attempt {
-        bytes,
-        align_log2,
-        stream,
-        pool,
-        tag,
-    }) = *event
-    else {
-        return None;
-    };
-    Some(Request {
-        bytes,
-        align: 1 << align_log2,
-        stream,
-        pool,
-        tag,
-    })
-}
-
 fn asked(stage: &Stage<'_>, event: usize, taken: &Taken) -> Result<Option<Asked>, ExplainError> {
     let trace = stage.trace();
-    let Some(request) = request_of(&trace.events[event]) else {
+    let Some(request) = Request::of(&trace.events[event]) else {
         return Ok(None);
     };
     let rounded_bytes = match taken.shortage {
@@ -272,7 +243,7 @@ fn find_blockers(
     taken: &Taken,
     effort: Effort,
 ) -> Result<Option<Blockers>, ExplainError> {
-    let request = request_of(&stage.trace().events[event]);
+    let request = Request::of(&stage.trace().events[event]);
     match (request, taken.shortage) {
         (Some(request), Some(_)) => {
             blockers::blockers(stage, event, request, taken, effort).map(Some)

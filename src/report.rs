@@ -5,9 +5,9 @@
 //! rest (blocks, curves, pictures) as packed columns ([`mod@pack`]) that the page's own script
 //! unpacks when they are looked at. The sources of the page are in `assets/report/`.
 //!
-//! Nothing of a trace is ever taken for markup: texts are escaped where the page is written and, inside the
-//! page, set as text. A policy of its content (CSP) lets only the scripts and styles run that
-//! were written with it, and lets it load nothing.
+//! Nothing of a trace is ever taken for markup: texts are escaped where the page is written
+//! and, inside the page, set as text. A policy of its content (CSP) lets only the scripts and
+//! styles run that were written with it, and lets it load nothing.
 
 mod clock;
 mod layout;

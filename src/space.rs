@@ -36,7 +36,7 @@ pub use share::Share;
 pub use step::{Step, StepKind};
 pub use streams::Tag;
 
-use crate::trace::{PoolId, StreamId};
+use crate::trace::{Event, PoolId, StreamId};
 
 /// The handle of a block. It stays valid while the block exists; the survivor of a
 /// merge is the left block, and the low part of a split keeps its handle.
@@ -112,6 +112,38 @@ pub struct Request {
     pub pool: PoolId,
     /// What the trace says of the request's origin (a stack); 0 is nothing.
     pub tag: u32,
+}
+
+impl Request {
+    /// What an event asks for; `None` where it asks for nothing.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Self> {
+        let (Event::Alloc {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+            ..
+        }
+        | Event::Attempt {
+            bytes,
+            align_log2,
+            stream,
+            pool,
+            tag,
+        }) = *event
+        else {
+            return None;
+        };
+        Some(Request {
+            bytes,
+            align: 1 << align_log2,
+            stream,
+            pool,
+            tag,
+        })
+    }
 }
 
 /// Why a request could not be served, as far as the policy knows.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::replay::{Moment, Observer, Outcome};
 use crate::space::{OutOfMemory, Request};
+use crate::trace::Truth;
 use crate::trace::truth::TruthKind;
-use crate::trace::{Event, Truth};
 
 pub use verdict::Verdict;
 
@@ -152,29 +152,7 @@ impl Observer for Failures {
         let Outcome::Failed(shortage) = moment.outcome else {
             return;
         };
-        if let Event::Alloc {
-            bytes,
-            align_log2,
-            stream,
-            pool,
-            tag,
-            ..
-        }
-        | Event::Attempt {
-            bytes,
-            align_log2,
-            stream,
-            pool,
-            tag,
-        } = *moment.event
-        {
-            let request = Request {
-                bytes,
-                align: 1 << align_log2,
-                stream,
-                pool,
-                tag,
-            };
+        if let Some(request) = Request::of(moment.event) {
             self.record(moment, &request, shortage);
         }
     }

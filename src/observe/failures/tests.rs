@@ -3,7 +3,7 @@ use crate::observe::testing::{Script, Walk, replay};
 use crate::space::Cause;
 use crate::trace::builder::Ask;
 use crate::trace::truth::{TruthEntry, TruthSegment};
-use crate::trace::{ANY_STREAM, Trace};
+use crate::trace::{ANY_STREAM, Event, Trace};
 use crate::units::{GIB, MIB};
 
 fn failures(trace: &Trace, policy: Walk, capacity_bytes: u64) -> Failures {
