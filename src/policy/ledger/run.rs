@@ -71,9 +71,10 @@ impl Ledger {
         let is_large = space.blocks_made() >= LOOK_AHEAD_BLOCKS;
         let first = self.totals.events;
         let (mut plain, mut served, mut other) = (0, 0, None);
+        let times_ns = times_ns.get(from..).unwrap_or_default();
         for (event, glance) in events[from..].iter().zip(glances) {
             let index = first + plain as u64;
-            let time_ns = times_ns.get(from + plain).copied();
+            let time_ns = times_ns.get(plain).copied();
             space.begin_event(index, time_ns.unwrap_or(index * DEFAULT_STEP_NS));
             if is_large {
                 self.look_ahead(space, events, from + plain);
