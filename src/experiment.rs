@@ -36,14 +36,16 @@ use crate::bound::{
     plan as plan_of,
 };
 use crate::observe::snapshot::Recorder;
-use crate::observe::{AddressMap, Failures, Hazards, Labels, MapObserver, Row, Summary, Timeline};
+use crate::observe::{
+    AddressMap, Failures, Hazards, Labels, LeftByOthers, MapObserver, Row, Summary, Timeline,
+};
 use crate::policy::planned::{Foresight, Plan};
 use crate::policy::{Chosen, PolicyError, Registry};
 use crate::replay::{Observer, Replay};
 use crate::space::{AddressOrder, Device, OutOfMemory, Space, SpaceConfig};
 use crate::trace::snapshot::Snapshot;
 use crate::trace::{Event, Trace};
-use crate::whatif::feed;
+use crate::whatif::{context_moved_at, feed_knowing};
 
 /// Full records of failures that a cell keeps.
 const KEPT_FAILURES: usize = 1000;
@@ -129,6 +131,9 @@ pub struct Scene {
     /// The seed of a synthetic trace.
     pub seed: Option<u64>,
     packing: OnceLock<Packing>,
+    /// When the context of the program moved.
+    context_moved_at: OnceLock<Option<usize>>,
+    left_by_others: OnceLock<LeftByOthers>,
     /// Plans made so far, by their alignment.
     plans: Mutex<BTreeMap<u64, Arc<Plan>>>,
 }
@@ -166,6 +171,8 @@ impl Scene {
             device,
             seed: None,
             packing: OnceLock::new(),
+            context_moved_at: OnceLock::new(),
+            left_by_others: OnceLock::new(),
             plans: Mutex::default(),
         }
     }
@@ -182,6 +189,29 @@ impl Scene {
             let buffers: Vec<_> = buffers.filter(|it| it.bytes <= most_bytes).collect();
             pack(&buffers, None, &Budget::CHEAP)
         })
+    }
+
+    /// Feeds the whole trace as long as `go_on` says so after each batch and its number of
+    /// events; tells the driver when the context of the program moved.
+    pub fn feed<O: Observer>(
+        &self,
+        replay: &mut Replay,
+        observer: &mut O,
+        go_on: impl FnMut(&Replay, u64) -> bool,
+    ) {
+        let moved = self
+            .context_moved_at
+            .get_or_init(|| context_moved_at(&self.trace));
+        feed_knowing(*moved, &self.trace, replay, observer, go_on);
+    }
+
+    /// What other processes left of the card, where the recording tells it.
+    fn left_by_others(&self) -> LeftByOthers {
+        let found = || self.trace.truth.as_deref().map(LeftByOthers::of);
+        let left = self
+            .left_by_others
+            .get_or_init(|| found().unwrap_or_default());
+        left.clone()
     }
 
     /// What a row says of the best packing.
@@ -276,7 +306,7 @@ pub fn run_cell<E: Observer>(
 
 /// Replays the whole trace and collects what was seen.
 fn watched<E: Observer>(scene: &Scene, replay: Replay, label: &str, watch: Watch<'_, E>) -> Seen {
-    let failures = Failures::new(KEPT_FAILURES, scene.trace.truth.as_deref());
+    let failures = Failures::beside(KEPT_FAILURES, scene.left_by_others());
     let map = watch.map.then(MapObserver::default);
     let mut seen = ((Timeline::default(), failures), (map, watch.extra));
     let mut row = summed(scene, replay, label, watch.progress, &mut seen);
@@ -302,7 +332,10 @@ fn summed<E: Observer>(
     replay.name_streams(&trace.streams);
     let hazards = Hazards::new(trace.streams.len(), replay.policy().blind());
     let mut seen = ((Summary::default(), hazards), extra);
-    feed(trace, &mut replay, &mut seen, progress);
+    scene.feed(&mut replay, &mut seen, |_, events| {
+        progress(events);
+        true
+    });
     let ((summary, hazards), _) = seen;
     let labels = Labels {
         trace: &trace.name,
@@ -390,7 +423,10 @@ pub fn stepwise<O: Observer, T>(
         let mut replay = Replay::new(policy, scene.config(true))?;
         replay.name_streams(&scene.trace.streams);
         let mut observer = begin(replay.space());
-        feed(&scene.trace, &mut replay, &mut observer, progress);
+        scene.feed(&mut replay, &mut observer, |_, events| {
+            progress(events);
+            true
+        });
         Ok(end(observer, replay.space()))
     });
     let policy = chosen.label.clone();
