@@ -67,6 +67,7 @@ impl<T: Area> Largest<T> {
     /// All that are kept, by their keys; what is too small goes to `out`.
     pub fn finish(mut self, out: impl FnMut(&T)) -> Vec<T> {
         self.leave_out(out);
+        self.held.shrink_to_fit();
         self.held.sort_unstable_by_key(Area::key);
         self.held
     }

@@ -35,7 +35,6 @@ pub struct Column {
 #[derive(Debug)]
 pub(super) struct Raster {
     most_columns: usize,
-    most_rows: usize,
     span_log2: u32,
     columns: Vec<Column>,
     rows: Rows,
@@ -56,7 +55,6 @@ impl Raster {
         );
         Raster {
             most_columns,
-            most_rows,
             span_log2: 0,
             columns: Vec::new(),
             rows: Rows::new(most_rows),
@@ -107,14 +105,16 @@ impl Raster {
             let at = event >> self.span_log2;
             let next = ((at + 1) << self.span_log2).min(block.to.event);
             let cells = &mut self.cells[at as usize];
+            if cells.capacity() - cells.len() < self.places.len() {
+                gather(cells, &mut self.sums);
+                // At least as many come before the next time.
+                cells.reserve(self.places.len().max(cells.len()));
+            }
             for (row, place) in (first_row..).zip(&self.places) {
                 let base = row << height_log2;
                 let top = base + ((1 << height_log2) - 1);
                 let bytes = last_byte.min(top) - block.address.max(base) + 1;
                 cells.push((*place, u128::from(bytes) * u128::from(next - event)));
-            }
-            if cells.len() > 2 * self.most_rows {
-                gather(cells, &mut self.sums);
             }
             event = next;
         }
