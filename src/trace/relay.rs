@@ -1,5 +1,6 @@
 //! Chunks of things from one thread to another.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// So many things go over at once: few enough to stay in a cache.
@@ -57,6 +58,12 @@ pub(super) fn relay<T>() -> (Giver<T>, Taker<T>) {
 }
 
 impl<T> Giver<T> {
+    /// Whether there is anybody who takes what is given.
+    #[inline(always)]
+    pub(super) fn is_open(&self) -> bool {
+        self.ways.is_some()
+    }
+
     /// How many things there were so far.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
@@ -78,8 +85,10 @@ impl<T> Giver<T> {
             self.given += self.held.len();
             let empty = ways.spare.try_recv();
             let empty = empty.unwrap_or_else(|_| Vec::with_capacity(CHUNK));
-            // A taker that is gone has panicked; whoever joins its thread finds that out.
-            let _ = ways.full.send(std::mem::replace(&mut self.held, empty));
+            let full = std::mem::replace(&mut self.held, empty);
+            if ways.full.send(full).is_err() {
+                self.ways = None;
+            }
         }
     }
 
@@ -93,13 +102,20 @@ impl<T> Giver<T> {
 }
 
 impl<T> Taker<T> {
-    /// Calls `take` with chunk after chunk until the giver closes.
-    pub(super) fn each(self, mut take: impl FnMut(&[T])) {
+    /// Calls `take` with chunk after chunk until the giver closes, or `take` has enough.
+    pub(super) fn each(self, mut take: impl FnMut(&[T]) -> ControlFlow<()>) {
         for mut chunk in self.full {
-            take(&chunk);
+            if take(&chunk).is_break() {
+                return;
+            }
             chunk.clear();
             // Where enough are on their way back, this one is not needed.
             let _ = self.spare.try_send(chunk);
         }
     }
+}
+
+/// Whether work is worth dividing: there is more than one thread to do it.
+pub(super) fn several_threads() -> bool {
+    rayon::current_num_threads() > 1
 }

@@ -1,10 +1,11 @@
 //! Recorded facts, made of the entries beside the events: where there are many, by a
 //! thread of their own.
 
+use std::ops::ControlFlow;
 use std::thread;
 
 use crate::trace::StreamId;
-use crate::trace::relay::{Giver, relay};
+use crate::trace::relay::{Giver, relay, several_threads};
 use crate::trace::snapshot::{Action, Entry};
 use crate::trace::truth::{TruthEntry, TruthKind};
 
@@ -29,14 +30,17 @@ pub(super) fn facts(
         entries: entries.iter(),
         made: Vec::with_capacity(entries.len()),
     };
-    if entries.len() <= FEW {
+    if entries.len() <= FEW || !several_threads() {
         facts.make(&pass(Giver::default()).close());
         return facts.made;
     }
     let (notes, taker) = relay();
     thread::scope(|scope| {
         let making = scope.spawn(|| {
-            taker.each(|noted| facts.make(noted));
+            taker.each(|noted| {
+                facts.make(noted);
+                ControlFlow::Continue(())
+            });
             facts.made
         });
         pass(notes).close();

@@ -2,13 +2,14 @@
 //! one thread does all of it where the file is small. What comes out is the same.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use super::record::Records;
 use super::{Entry, SnapshotError};
 use crate::trace::pickle::{self, Document};
-use crate::trace::relay::relay;
+use crate::trace::relay::{relay, several_threads};
 
 /// Up to this size a file is not worth threads.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
@@ -29,6 +30,7 @@ pub(super) fn decode(mut input: impl Read, small_bytes: u64) -> Decoded {
         // What is wrong with the file may be told before this failure is met.
         Err(error) => here(head.chain(Failing(Some(error)))),
         Ok(read) if (read as u64) < small_bytes => here(&head[..]),
+        Ok(_) if !several_threads() => here(head.chain(input)),
         Ok(_) => on_threads(head.chain(input)),
     }
 }
@@ -47,7 +49,10 @@ fn on_threads(input: impl Read) -> Decoded {
     thread::scope(|scope| {
         let keeping = scope.spawn(|| {
             let mut entries: Vec<Entry> = Vec::new();
-            taker.each(|chunk| entries.extend_from_slice(chunk));
+            taker.each(|chunk| {
+                entries.extend_from_slice(chunk);
+                ControlFlow::Continue(())
+            });
             entries
         });
         let decoding = scope.spawn(|| {
