@@ -1,11 +1,12 @@
-//! Many entries by bytes, then address: log-linear bins under a two-level bitmap.
+//! Bins of entries by bytes: log-linear, under a two-level bitmap.
 //!
-//! Bins are so narrow that most hold one entry or none as long as there are some hundred;
-//! that one lies in the bin itself. The entries of a fuller bin are a tree.
+//! A size is counted in granules, the greatest power of two that all sizes and addresses
+//! share: up to 128 granules each size has a bin of its own.
 
 use super::Entry;
-use super::node::Value;
-use super::tree::{Pool, Root};
+use super::buckets::Slot;
+use super::digits::Digits;
+use super::scale::{Scale, Word};
 
 /// Bins an octave, as a power of two.
 const OCTAVE_BITS: u32 = 6;
@@ -18,242 +19,156 @@ const WORDS: usize = BINS.div_ceil(64);
 
 const _: () = assert!(WORDS < 64, "one word must be enough for the upper bitmap");
 
-impl Value for u32 {
-    type Best = ();
-
-    fn best(self) {}
-}
-
-/// What a bin holds.
-#[derive(Clone, Copy)]
-enum Bin {
-    Empty,
-    One {
-        bytes: u64,
-        address: u64,
-        block: u32,
-    },
-    Tree(Root),
-}
-
-/// The bins; none are made before the first entry.
-pub(super) struct Bins {
-    pool: Pool<u128, u32>,
-    bins: Vec<Bin>,
+/// The bins of one scale.
+pub(super) struct Bins<W> {
+    scale: Scale,
+    /// As many as the greatest size so far needs.
+    bins: Vec<Slot>,
+    digits: Digits<W>,
     /// One bit a bin: it has entries.
     words: [u64; WORDS],
     /// One bit a word: it is not zero.
     summary: u64,
-    len: usize,
 }
 
 /// The bin of a size: the leading one and the bits after it.
 #[inline]
-fn bin_of(bytes: u64) -> usize {
-    let octave = (u64::BITS - bytes.leading_zeros()).saturating_sub(OCTAVE_BITS + 1);
+fn bin_of(size: u64) -> usize {
+    // Never below the octave, so that the leading one need not be looked for in zero.
+    let octave = (size | 1 << OCTAVE_BITS).ilog2() - OCTAVE_BITS;
     // The leading one itself adds the last of the bins below.
-    ((octave as usize) << OCTAVE_BITS) + (bytes >> octave) as usize
+    ((octave as usize) << OCTAVE_BITS) + (size >> octave) as usize
 }
 
-#[inline]
-fn key(bytes: u64, address: u64) -> u128 {
-    u128::from(bytes) << 64 | u128::from(address)
-}
-
-#[inline]
-fn entry((key, block): (u128, u32)) -> Entry {
-    Entry {
-        address: key as u64,
-        bytes: (key >> 64) as u64,
-        block,
-    }
-}
-
-impl Bins {
-    pub(super) fn new() -> Self {
+impl<W: Word> Bins<W> {
+    pub(super) fn new(scale: Scale) -> Self {
         Bins {
-            pool: Pool::new(),
+            scale,
             bins: Vec::new(),
+            digits: Digits::new(),
             words: [0; WORDS],
             summary: 0,
-            len: 0,
         }
     }
 
+    pub(super) fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Removes all entries, keeps the memory and goes on with another scale.
+    pub(super) fn restart(&mut self, scale: Scale) {
+        self.scale = scale;
+        self.clear();
+    }
+
+    /// Removes all entries and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bins.fill(Slot::default());
+        self.digits.clear();
+        self.words = [0; WORDS];
+        self.summary = 0;
+    }
+
+    /// Whether the scale has a word for the entry.
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
+    pub(super) fn holds(&self, bytes: u64, address: u64) -> bool {
+        self.scale.holds(bytes, address)
     }
 
-    /// Makes the bins, before the first entry.
-    pub(super) fn begin(&mut self) {
-        self.bins.resize(BINS, Bin::Empty);
+    /// Word and bin of what the scale holds.
+    #[inline]
+    fn place(&self, bytes: u64, address: u64) -> (W, usize) {
+        let word: W = self.scale.word(bytes, address);
+        (word, bin_of(self.scale.size(word)))
     }
 
-    /// Adds an entry. Panics if it is there already.
+    /// Adds an entry that the scale holds. Panics if it is there already.
     #[inline]
     pub(super) fn insert(&mut self, new: Entry) {
-        let at = bin_of(new.bytes);
-        match self.bins[at] {
-            Bin::Empty => {
-                let Entry {
-                    address,
-                    bytes,
-                    block,
-                } = new;
-                self.bins[at] = Bin::One {
-                    bytes,
-                    address,
-                    block,
-                };
-                self.words[at / 64] |= 1 << (at % 64);
-                self.summary |= 1 << (at / 64);
-            }
-            Bin::One {
-                bytes,
-                address,
-                block,
-            } => {
-                let mut root = Root::EMPTY;
-                self.pool.insert(&mut root, key(bytes, address), block);
-                self.insert_in_tree(at, root, new);
-            }
-            Bin::Tree(root) => self.insert_in_tree(at, root, new),
+        let (word, bin) = self.place(new.bytes, new.address);
+        if bin >= self.bins.len() {
+            self.widen(bin);
         }
-        self.len += 1;
+        self.digits.insert(&mut self.bins[bin], word, new.block);
+        self.words[bin / 64] |= 1 << (bin % 64);
+        self.summary |= 1 << (bin / 64);
     }
 
-    #[inline]
-    fn insert_in_tree(&mut self, at: usize, mut root: Root, new: Entry) {
-        let key = key(new.bytes, new.address);
-        self.pool.insert(&mut root, key, new.block);
-        self.bins[at] = Bin::Tree(root);
+    #[cold]
+    fn widen(&mut self, bin: usize) {
+        let bins = (bin + 1).next_multiple_of(64);
+        self.bins.resize(bins, Slot::default());
     }
 
     /// Removes an entry; false if it was not there.
     #[inline]
     pub(super) fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        let at = bin_of(bytes);
-        match self.bins[at] {
-            Bin::Empty => return false,
-            Bin::One {
-                bytes: own_bytes,
-                address: own_address,
-                ..
-            } => {
-                if (own_bytes, own_address) != (bytes, address) {
-                    return false;
-                }
-                self.empty(at);
-            }
-            Bin::Tree(mut root) => {
-                if self.pool.remove(&mut root, key(bytes, address)).is_none() {
-                    return false;
-                }
-                if root.is_empty() {
-                    self.empty(at);
-                } else {
-                    self.bins[at] = Bin::Tree(root);
-                }
-            }
+        if !self.scale.holds(bytes, address) {
+            return false;
         }
-        self.len -= 1;
-        true
+        let (word, bin) = self.place(bytes, address);
+        let Some(slot) = self.bins.get_mut(bin) else {
+            return false;
+        };
+        let was_there = self.digits.remove(slot, word);
+        let bits = &mut self.words[bin / 64];
+        *bits &= !(u64::from(slot.is_empty()) << (bin % 64));
+        self.summary &= !(u64::from(*bits == 0) << (bin / 64));
+        was_there
     }
 
-    #[inline]
-    fn empty(&mut self, at: usize) {
-        self.bins[at] = Bin::Empty;
-        self.words[at / 64] &= !(1 << (at % 64));
-        if self.words[at / 64] == 0 {
-            self.summary &= !(1 << (at / 64));
-        }
-    }
-
-    /// The first entry that is not before `(bytes, address)`.
+    /// The first entry not before `(bytes, address)`.
     #[inline]
     pub(super) fn at_least(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.at_least(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) >= (bytes, address))
-            }
-        };
-        found.or_else(|| self.edge(self.bin_after(at)?, Pool::first))
+        let word: W = self.scale.least(bytes, address)?;
+        let found = self.first_from(bin_of(self.scale.size(word)), word);
+        found.map(|(word, block)| self.scale.entry(word, block))
     }
 
-    /// The first entry after `(bytes, address)`.
+    /// The first entry not before a word of a bin.
     #[inline]
-    pub(super) fn above(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.above(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) > (bytes, address))
-            }
-        };
-        found.or_else(|| self.edge(self.bin_after(at)?, Pool::first))
+    fn first_from(&self, bin: usize, word: W) -> Option<(W, u32)> {
+        let bin = self.bin_from(bin)?;
+        let found = self.digits.at_least(self.bins[bin], word);
+        found.or_else(|| {
+            let bin = self.bin_from(bin + 1)?;
+            Some(self.digits.first(self.bins[bin]))
+        })
     }
 
     /// The last entry before `(bytes, address)`.
     #[inline]
     pub(super) fn below(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.below(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) < (bytes, address))
-            }
+        let Some(word): Option<W> = self.scale.least(bytes, address) else {
+            return self.last();
         };
-        found.or_else(|| self.edge(self.bin_before(at)?, Pool::last))
+        let bin = bin_of(self.scale.size(word));
+        let slot = self.bins.get(bin).copied().unwrap_or_default();
+        let found = self.digits.below(slot, word);
+        let found = found.or_else(|| {
+            let bin = self.bin_before(bin)?;
+            Some(self.digits.last(self.bins[bin]))
+        });
+        found.map(|(word, block)| self.scale.entry(word, block))
     }
 
-    /// Bytes of the last entry; 0 where there is none.
+    /// The last entry of all.
     #[inline]
-    pub(super) fn largest_bytes(&self) -> u64 {
-        let last = self.bin_before(BINS);
-        let last = last.and_then(|bin| self.edge(bin, Pool::last));
-        last.map_or(0, |last| last.bytes)
+    pub(super) fn last(&self) -> Option<Entry> {
+        let bin = self.bin_before(BINS)?;
+        let (word, block) = self.digits.last(self.bins[bin]);
+        Some(self.scale.entry(word, block))
     }
 
-    /// The entry at one end of a bin.
+    /// The first bin with entries from `bin` on, which may be the number of bins.
     #[inline]
-    fn edge(
-        &self,
-        at: usize,
-        end: impl Fn(&Pool<u128, u32>, Root) -> Option<(u128, u32)>,
-    ) -> Option<Entry> {
-        match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => end(&self.pool, root).map(entry),
-            Bin::One {
-                bytes,
-                address,
-                block,
-            } => Some(Entry {
-                address,
-                bytes,
-                block,
-            }),
-        }
-    }
-
-    /// The next bin with entries.
-    #[inline]
-    fn bin_after(&self, bin: usize) -> Option<usize> {
+    fn bin_from(&self, bin: usize) -> Option<usize> {
         let word = bin / 64;
-        // Two shifts: the last bit of a word has nothing above it, and a shift by 64 is none.
-        let within = self.words[word] >> (bin % 64) >> 1;
+        let within = self.words.get(word)? >> (bin % 64);
         if within != 0 {
-            return Some(bin + 1 + within.trailing_zeros() as usize);
+            return Some(bin + within.trailing_zeros() as usize);
         }
+        // Two shifts: the last bit of a word has nothing above it, and a shift by 64 is none.
         let words = self.summary >> word >> 1;
         if words == 0 {
             return None;
@@ -278,59 +193,34 @@ impl Bins {
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.bins.iter().flat_map(|bin| {
-            let (one, root) = match *bin {
-                Bin::Empty => (None, Root::EMPTY),
-                Bin::Tree(root) => (None, root),
-                Bin::One {
-                    bytes,
-                    address,
-                    block,
-                } => (Some((key(bytes, address), block)), Root::EMPTY),
-            };
-            one.into_iter().chain(self.pool.iter(root)).map(entry)
-        })
+        let words = std::iter::successors(self.first_from(0, W::MIN), |&(word, _)| {
+            self.first_from(bin_of(self.scale.size(word)), word.next())
+        });
+        words.map(|(word, block)| self.scale.entry(word, block))
     }
 
-    /// Removes all entries and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.pool.clear();
-        self.bins.fill(Bin::Empty);
-        self.words = [0; WORDS];
-        self.summary = 0;
-        self.len = 0;
-    }
-
-    /// Panics unless the bins agree with themselves; for tests.
+    /// Panics unless the bins agree with themselves; returns how many entries they have. For tests.
     #[cfg(test)]
-    pub(super) fn check(&self) {
-        let (mut roots, mut count) = (Vec::new(), 0);
-        for (at, bin) in self.bins.iter().enumerate() {
-            let mut entries: Vec<Entry> = Vec::new();
-            match *bin {
-                Bin::Empty => {}
-                Bin::One { .. } => entries.extend(self.edge(at, Pool::first)),
-                Bin::Tree(root) => {
-                    roots.push(root);
-                    entries.extend(self.pool.iter(root).map(entry));
-                    assert!(!entries.is_empty(), "a tree without entries");
-                }
-            }
-            assert!(entries.iter().all(|entry| bin_of(entry.bytes) == at));
-            count += entries.len();
-            let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
-            assert_eq!(is_marked, !entries.is_empty());
-        }
-        self.pool.check(&roots);
+    pub(super) fn check(&self) -> usize {
         for (word, bits) in self.words.iter().enumerate() {
             assert_eq!(self.summary >> word & 1 == 0, *bits == 0);
         }
-        assert_eq!(count, self.len);
+        let counts = self.bins.iter().enumerate().map(|(bin, slot)| {
+            let is_marked = self.words[bin / 64] >> (bin % 64) & 1 == 1;
+            assert_eq!(is_marked, !slot.is_empty());
+            self.digits.check(*slot, |word| {
+                assert_eq!(bin_of(self.scale.size(word)), bin);
+            })
+        });
+        let count = counts.sum();
+        assert!(self.words.iter().skip(self.bins.len() / 64).all(|w| *w == 0));
+        self.digits.check_pools(&self.bins);
+        count
     }
 
     /// Nodes in use; for tests.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
-        self.pool.nodes()
+        self.digits.nodes()
     }
 }

@@ -2,22 +2,43 @@
 
 use super::Entry;
 use super::bins::Bins;
-use super::few::{FEW, Few};
+use super::scale::Scale;
 
-/// The bins go back into the list once no more than so many are left.
-const BACK: usize = FEW / 4;
-
-/// An exact index by size: a sorted list while there are few entries, else log-linear bins under a
-/// two-level bitmap, each bin in order.
+/// An exact index by size: log-linear bins under a two-level bitmap, each a bucket of entries
+/// in no order, or a tree by the digits of size and address once there are more.
 ///
-/// Every operation takes logarithmic time in the entries of one bin, also where all have one size.
+/// The last block in order lies apart: requests are cut from it more than from any other, and
+/// everybody asks for its size. Every operation takes a time that grows with the logarithm of
+/// the entries of one bin at most, also where all have one size.
 pub struct BySize {
-    /// The entries in order, while they are few; the bins are empty then.
-    few: Few,
-    /// The entries are in the bins; the list is empty then.
-    spread: bool,
-    bins: Bins,
+    len: usize,
     total_bytes: u64,
+    /// The last block in order; one of no bytes where there is none.
+    top: Entry,
+    /// No other block has more bytes.
+    bound_bytes: u64,
+    rest: Rest,
+}
+
+/// All blocks but the last.
+enum Rest {
+    /// The bits that sizes and addresses have used so far.
+    Narrow(Bins<u64>),
+    /// Sizes and addresses do not fit one `u64` together.
+    Wide(Bins<u128>),
+}
+
+/// Stands for the last block where there is none.
+const NO_BLOCK: Entry = Entry {
+    address: 0,
+    bytes: 0,
+    block: 0,
+};
+
+/// Where a block is in order.
+#[inline]
+fn place(entry: Entry) -> (u64, u64) {
+    (entry.bytes, entry.address)
 }
 
 impl Default for BySize {
@@ -26,14 +47,25 @@ impl Default for BySize {
     }
 }
 
+/// Calls a method of the bins, whichever they are.
+macro_rules! rest {
+    ($rest:expr, $bins:ident => $call:expr) => {
+        match $rest {
+            Rest::Narrow($bins) => $call,
+            Rest::Wide($bins) => $call,
+        }
+    };
+}
+
 impl BySize {
     /// An index without entries.
     pub fn new() -> Self {
         BySize {
-            few: Few::new(),
-            spread: false,
-            bins: Bins::new(),
+            len: 0,
             total_bytes: 0,
+            top: NO_BLOCK,
+            bound_bytes: 0,
+            rest: Rest::Narrow(Bins::new(Scale::NONE)),
         }
     }
 
@@ -49,63 +81,79 @@ impl BySize {
             bytes,
             block,
         };
-        if !self.spread && self.few.is_full() {
-            self.spread();
-        }
-        if self.spread {
-            self.bins.insert(new);
+        if place(new) < place(self.top) {
+            self.insert_in_rest(new);
         } else {
-            let at = self.few.lower(bytes, address);
-            assert!(
-                !self.few.is_at(at, bytes, address),
-                "a block of {bytes} bytes at {address} is there already"
-            );
-            self.few.insert(at, new);
+            self.insert_on_top(new);
         }
+        self.len += 1;
         let total_bytes = self.total_bytes.checked_add(bytes);
         self.total_bytes = total_bytes.expect("free blocks exceed the address space");
     }
 
-    /// Puts the entries of the list into the bins.
+    /// Adds a block that is not before the last one.
     #[cold]
-    fn spread(&mut self) {
-        self.spread = true;
-        self.bins.begin();
-        for entry in self.few.iter() {
-            self.bins.insert(entry);
+    fn insert_on_top(&mut self, new: Entry) {
+        if self.len > 0 {
+            let taken = place(new) == place(self.top);
+            assert!(!taken, "an index was given the same block twice");
+            self.insert_in_rest(self.top);
         }
-        self.few.clear();
+        self.top = new;
     }
 
-    /// Puts the few entries that the bins still have into the list.
-    #[cold]
-    fn gather(&mut self) {
-        for entry in self.bins.iter() {
-            self.few.insert(self.few.len(), entry);
+    #[inline]
+    fn insert_in_rest(&mut self, new: Entry) {
+        self.bound_bytes = self.bound_bytes.max(new.bytes);
+        match &mut self.rest {
+            Rest::Narrow(bins) if bins.holds(new.bytes, new.address) => bins.insert(new),
+            Rest::Wide(bins) => bins.insert(new),
+            Rest::Narrow(_) => self.rescale(new),
         }
-        self.bins.clear();
-        self.spread = false;
+    }
+
+    /// Gives the words room for an entry that they cannot hold. Their scale only ever grows, so
+    /// that this happens a hundred times at most.
+    #[cold]
+    fn rescale(&mut self, new: Entry) {
+        let Rest::Narrow(bins) = &mut self.rest else {
+            unreachable!("wide words hold everything")
+        };
+        let mut entries: Vec<Entry> = bins.iter().collect();
+        entries.push(new);
+        match bins.scale().widened(&entries) {
+            Some(scale) => bins.restart(scale),
+            None => self.rest = Rest::Wide(Bins::new(Scale::ANY)),
+        }
+        for entry in entries {
+            rest!(&mut self.rest, bins => bins.insert(entry));
+        }
     }
 
     /// Removes a block; false if it was not there.
     #[inline]
     pub fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        if self.spread {
-            if !self.bins.remove(bytes, address) {
+        if (bytes, address) == place(self.top) {
+            if self.len == 0 {
                 return false;
             }
-            if self.bins.len() <= BACK {
-                self.gather();
-            }
-        } else {
-            let at = self.few.lower(bytes, address);
-            if !self.few.is_at(at, bytes, address) {
-                return false;
-            }
-            self.few.remove(at);
+            self.remove_top();
+        } else if !rest!(&mut self.rest, bins => bins.remove(bytes, address)) {
+            return false;
         }
+        self.len -= 1;
         self.total_bytes -= bytes;
         true
+    }
+
+    /// Removes the last block; the one before it takes its place.
+    fn remove_top(&mut self) {
+        let last = rest!(&self.rest, bins => bins.last());
+        self.top = last.unwrap_or(NO_BLOCK);
+        self.bound_bytes = self.top.bytes;
+        if let Some(last) = last {
+            rest!(&mut self.rest, bins => bins.remove(last.bytes, last.address));
+        }
     }
 
     /// Puts `new` in the place of the block `old`; false if that was not there.
@@ -114,21 +162,18 @@ impl BySize {
     /// As [`insert`](Self::insert).
     #[inline]
     pub fn change(&mut self, old: Entry, new: Entry) -> bool {
-        if self.spread {
-            let was_there = self.remove(old.bytes, old.address);
-            if was_there {
-                self.insert(new.bytes, new.address, new.block);
-            }
-            return was_there;
+        let is_top = place(old) == place(self.top) && self.len > 0;
+        if is_top && new.bytes > self.bound_bytes {
+            self.top = new;
+            let total_bytes = (self.total_bytes - old.bytes).checked_add(new.bytes);
+            self.total_bytes = total_bytes.expect("free blocks exceed the address space");
+            return true;
         }
-        let at = self.few.lower(old.bytes, old.address);
-        if !self.few.is_at(at, old.bytes, old.address) {
-            return false;
+        let was_there = self.remove(old.bytes, old.address);
+        if was_there {
+            self.insert(new.bytes, new.address, new.block);
         }
-        self.few.change(at, new);
-        let total_bytes = (self.total_bytes - old.bytes).checked_add(new.bytes);
-        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
-        true
+        was_there
     }
 
     /// The best fit: the smallest block of at least `bytes`; of equal ones the lowest address.
@@ -140,40 +185,40 @@ impl BySize {
     /// The first block in order that is not before `(bytes, address)`.
     #[inline]
     pub fn first_at_least_from(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.at_least(bytes, address);
+        if bytes <= self.bound_bytes {
+            let found = rest!(&self.rest, bins => bins.at_least(bytes, address));
+            if found.is_some() {
+                return found;
+            }
         }
-        self.few.get(self.few.lower(bytes, address))
+        self.top_if(place(self.top) >= (bytes, address))
     }
 
     /// The first block in order after `(bytes, address)`, which need not be there.
     #[inline]
     pub fn next_after(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.above(bytes, address);
+        match address.checked_add(1) {
+            Some(address) => self.first_at_least_from(bytes, address),
+            None => self.first_at_least_from(bytes.checked_add(1)?, 0),
         }
-        let at = self.few.lower(bytes, address);
-        let is_there = self.few.is_at(at, bytes, address);
-        self.few.get(at + usize::from(is_there))
     }
 
     /// The last block in order before `(bytes, address)`, which need not be there.
     #[inline]
     pub fn prev_before(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.below(bytes, address);
-        }
-        let at = self.few.lower(bytes, address);
-        self.few.get(at.checked_sub(1)?)
+        let top = self.top_if(place(self.top) < (bytes, address));
+        top.or_else(|| rest!(&self.rest, bins => bins.below(bytes, address)))
+    }
+
+    #[inline]
+    fn top_if(&self, condition: bool) -> Option<Entry> {
+        (condition && self.len > 0).then_some(self.top)
     }
 
     /// Bytes of the largest block; 0 if there is none.
     #[inline]
     pub fn largest_bytes(&self) -> u64 {
-        if self.spread {
-            return self.bins.largest_bytes();
-        }
-        self.few.largest_bytes()
+        self.top.bytes
     }
 
     /// The worst fit: the largest block; of equal ones the lowest address.
@@ -184,17 +229,19 @@ impl BySize {
 
     /// All blocks, by bytes and then by address.
     pub fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.few.iter().chain(self.bins.iter())
+        std::iter::successors(self.first_at_least(0), |last| {
+            self.next_after(last.bytes, last.address)
+        })
     }
 
     /// Number of blocks.
     pub fn len(&self) -> usize {
-        self.few.len() + self.bins.len()
+        self.len
     }
 
     /// True if there is no block.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
     /// Sum of the bytes of all blocks.
@@ -204,19 +251,23 @@ impl BySize {
 
     /// Removes all blocks and keeps the memory.
     pub fn clear(&mut self) {
-        self.few.clear();
-        self.bins.clear();
-        self.spread = false;
+        rest!(&mut self.rest, bins => bins.clear());
+        self.len = 0;
         self.total_bytes = 0;
+        self.top = NO_BLOCK;
+        self.bound_bytes = 0;
     }
 
     /// Panics unless the index agrees with itself; for tests.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        self.bins.check();
-        assert!(self.few.len() == 0 || !self.spread);
+        let rest = rest!(&self.rest, bins => bins.check());
+        assert_eq!(rest, self.len.saturating_sub(1));
+        let last = rest!(&self.rest, bins => bins.last());
+        assert!(last.is_none_or(|last| place(last) < place(self.top)));
+        assert!(last.is_none_or(|last| last.bytes <= self.bound_bytes));
         let entries: Vec<Entry> = self.iter().collect();
-        assert!(entries.is_sorted_by_key(|entry| (entry.bytes, entry.address)));
+        assert!(entries.is_sorted_by_key(|entry| place(*entry)));
         assert_eq!(entries.len(), self.len());
         assert_eq!(
             entries.iter().map(|e| e.bytes).sum::<u64>(),
@@ -224,9 +275,9 @@ impl BySize {
         );
     }
 
-    /// Nodes in use, leaves and inner ones; for tests.
+    /// Nodes in use; for tests.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
-        self.bins.nodes()
+        rest!(&self.rest, bins => bins.nodes())
     }
 }
