@@ -4,7 +4,7 @@
 //! share: up to 128 granules each size has a bin of its own.
 
 use super::Entry;
-use super::buckets::Slot;
+use super::buckets::{CHUNK, Chunk, Slot};
 use super::digits::Digits;
 use super::scale::{Scale, Word};
 
@@ -14,16 +14,49 @@ const OCTAVE_BITS: u32 = 6;
 /// Bins in all: sizes below an octave's bins have one each, 64-bit sizes end with the last.
 const BINS: usize = (65 - OCTAVE_BITS as usize) << OCTAVE_BITS;
 
-/// Words of the lower bitmap.
-const WORDS: usize = BINS.div_ceil(64);
+/// Words of the lower bitmap, as many as the upper has bits.
+const WORDS: usize = 64;
 
-const _: () = assert!(WORDS < 64, "one word must be enough for the upper bitmap");
+const _: () = assert!(BINS <= 64 * WORDS, "one word must be enough for the upper bitmap");
+
+/// Marks a bin whose entries are too many for it.
+const MANY: u32 = u32::MAX;
+
+/// The entries of a few sizes, mostly a line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Bin<W> {
+    few: Chunk<W>,
+    /// How many these are, or [`MANY`].
+    len: u32,
+    /// Where many lie.
+    many: Slot,
+}
+
+impl<W: Word> Bin<W> {
+    const EMPTY: Self = Bin {
+        few: Chunk::EMPTY,
+        len: 0,
+        many: Slot::NONE,
+    };
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.len < CHUNK as u32
+    }
+
+    #[inline]
+    fn is_few(&self) -> bool {
+        self.len <= CHUNK as u32
+    }
+}
 
 /// The bins of one scale.
 pub(super) struct Bins<W> {
     scale: Scale,
     /// As many as the greatest size so far needs.
-    bins: Vec<Slot>,
+    bins: Vec<Bin<W>>,
+    /// The entries of bins that have many.
     digits: Digits<W>,
     /// One bit a bin: it has entries.
     words: [u64; WORDS],
@@ -63,7 +96,7 @@ impl<W: Word> Bins<W> {
 
     /// Removes all entries and keeps the memory.
     pub(super) fn clear(&mut self) {
-        self.bins.fill(Slot::default());
+        self.bins.fill(Bin::EMPTY);
         self.digits.clear();
         self.words = [0; WORDS];
         self.summary = 0;
@@ -75,29 +108,45 @@ impl<W: Word> Bins<W> {
         self.scale.holds(bytes, address)
     }
 
-    /// Word and bin of what the scale holds.
-    #[inline]
-    fn place(&self, bytes: u64, address: u64) -> (W, usize) {
-        let word: W = self.scale.word(bytes, address);
-        (word, bin_of(self.scale.size(word)))
-    }
-
     /// Adds an entry that the scale holds. Panics if it is there already.
     #[inline]
     pub(super) fn insert(&mut self, new: Entry) {
-        let (word, bin) = self.place(new.bytes, new.address);
-        if bin >= self.bins.len() {
-            self.widen(bin);
-        }
-        self.digits.insert(&mut self.bins[bin], word, new.block);
-        self.words[bin / 64] |= 1 << (bin % 64);
-        self.summary |= 1 << (bin / 64);
+        let (size, word) = self.scale.word(new.bytes, new.address);
+        let at = bin_of(size);
+        self.words[at / 64 % WORDS] |= 1 << (at % 64);
+        self.summary |= 1 << (at / 64);
+        self.insert_at(at, (word, new.block));
     }
 
-    #[cold]
-    fn widen(&mut self, bin: usize) {
-        let bins = (bin + 1).next_multiple_of(64);
-        self.bins.resize(bins, Slot::default());
+    #[inline]
+    fn insert_at(&mut self, at: usize, entry: (W, u32)) {
+        match self.bins.get_mut(at) {
+            Some(bin) if bin.has_room() => {
+                let taken = bin.few.holds(entry.0);
+                assert!(!taken, "an index was given the same block twice");
+                bin.few.set(bin.len as usize, entry);
+                bin.len += 1;
+            }
+            _ => self.insert_in_many(at, entry),
+        }
+    }
+
+    /// Adds an entry to a bin that has no room.
+    #[inline(never)]
+    fn insert_in_many(&mut self, at: usize, entry: (W, u32)) {
+        if at >= self.bins.len() {
+            self.bins.resize((at + 1).next_multiple_of(64), Bin::EMPTY);
+            return self.insert_at(at, entry);
+        }
+        let bin = &mut self.bins[at];
+        if bin.is_few() {
+            let few = std::mem::replace(&mut bin.few, Chunk::EMPTY);
+            for place in 0..bin.len as usize {
+                self.digits.insert(&mut bin.many, few.get(place));
+            }
+            bin.len = MANY;
+        }
+        self.digits.insert(&mut bin.many, entry);
     }
 
     /// Removes an entry; false if it was not there.
@@ -106,58 +155,126 @@ impl<W: Word> Bins<W> {
         if !self.scale.holds(bytes, address) {
             return false;
         }
-        let (word, bin) = self.place(bytes, address);
-        let Some(slot) = self.bins.get_mut(bin) else {
+        let (size, word) = self.scale.word(bytes, address);
+        let at = bin_of(size);
+        let Some(bin) = self.bins.get_mut(at) else {
             return false;
         };
-        let was_there = self.digits.remove(slot, word);
-        let bits = &mut self.words[bin / 64];
-        *bits &= !(u64::from(slot.is_empty()) << (bin % 64));
-        self.summary &= !(u64::from(*bits == 0) << (bin / 64));
+        if !bin.is_few() {
+            return self.remove_from_many(at, word);
+        }
+        let place = bin.few.place_of(word);
+        if bin.few.get(place).0 != word {
+            return false;
+        }
+        bin.len -= 1;
+        let last = bin.len as usize;
+        bin.few.set(place, bin.few.get(last));
+        bin.few.unset(last);
+        let is_empty = last == 0;
+        let bits = &mut self.words[at / 64 % WORDS];
+        *bits &= !(u64::from(is_empty) << (at % 64));
+        self.summary &= !(u64::from(*bits == 0) << (at / 64));
+        true
+    }
+
+    #[inline(never)]
+    fn remove_from_many(&mut self, at: usize, word: W) -> bool {
+        let bin = &mut self.bins[at];
+        let was_there = self.digits.remove(&mut bin.many, word);
+        if bin.many.is_few() {
+            self.make_few(at);
+        }
         was_there
+    }
+
+    /// Takes the entries of a bin back that are no longer many.
+    #[cold]
+    fn make_few(&mut self, at: usize) {
+        let bin = &mut self.bins[at];
+        bin.len = bin.many.len() as u32;
+        for place in 0..bin.many.len() {
+            bin.few.set(place, self.digits.get(bin.many, place));
+        }
+        self.digits.free(bin.many);
+        bin.many = Slot::NONE;
+    }
+
+    /// The first entry of at least `bytes`, of which there must be no more than in some entry.
+    #[inline]
+    pub(super) fn first_of(&self, bytes: u64) -> Option<Entry> {
+        let (size, word) = self.scale.least_of(bytes);
+        Some(self.scale.entry(self.first_from(bin_of(size), word)?))
     }
 
     /// The first entry not before `(bytes, address)`.
     #[inline]
     pub(super) fn at_least(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let word: W = self.scale.least(bytes, address)?;
-        let found = self.first_from(bin_of(self.scale.size(word)), word);
-        found.map(|(word, block)| self.scale.entry(word, block))
+        let (size, word) = self.scale.least(bytes, address)?;
+        Some(self.scale.entry(self.first_from(bin_of(size), word)?))
     }
 
     /// The first entry not before a word of a bin.
     #[inline]
-    fn first_from(&self, bin: usize, word: W) -> Option<(W, u32)> {
-        let bin = self.bin_from(bin)?;
-        let found = self.digits.at_least(self.bins[bin], word);
-        found.or_else(|| {
-            let bin = self.bin_from(bin + 1)?;
-            Some(self.digits.first(self.bins[bin]))
-        })
+    fn first_from(&self, at: usize, word: W) -> Option<(W, u32)> {
+        let at = self.bin_from(at)?;
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.first_of_many(at, word);
+        }
+        match bin.few.at_least(word) {
+            Some(place) => Some(bin.few.get(place)),
+            None => Some(self.first_in(self.bin_from(at + 1)?)),
+        }
+    }
+
+    #[inline(never)]
+    fn first_of_many(&self, at: usize, word: W) -> Option<(W, u32)> {
+        let found = self.digits.at_least(self.bins[at].many, word);
+        found.or_else(|| Some(self.first_in(self.bin_from(at + 1)?)))
+    }
+
+    /// The first entry of a bin that has some.
+    #[inline]
+    fn first_in(&self, at: usize) -> (W, u32) {
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.digits.first(bin.many);
+        }
+        let (_, place) = bin.few.nearest(|word| word);
+        bin.few.get(place)
+    }
+
+    /// The last entry of a bin that has some.
+    fn last_in(&self, at: usize) -> (W, u32) {
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.digits.last(bin.many);
+        }
+        let place = bin.few.below(W::MAX);
+        bin.few.get(place.expect("an entry"))
     }
 
     /// The last entry before `(bytes, address)`.
-    #[inline]
     pub(super) fn below(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let Some(word): Option<W> = self.scale.least(bytes, address) else {
+        let Some((size, word)) = self.scale.least(bytes, address) else {
             return self.last();
         };
-        let bin = bin_of(self.scale.size(word));
-        let slot = self.bins.get(bin).copied().unwrap_or_default();
-        let found = self.digits.below(slot, word);
-        let found = found.or_else(|| {
-            let bin = self.bin_before(bin)?;
-            Some(self.digits.last(self.bins[bin]))
-        });
-        found.map(|(word, block)| self.scale.entry(word, block))
+        let at = bin_of(size);
+        let bin = self.bins.get(at).copied().unwrap_or(Bin::EMPTY);
+        let found = if bin.is_few() {
+            bin.few.below(word).map(|place| bin.few.get(place))
+        } else {
+            self.digits.below(bin.many, word)
+        };
+        let found = found.or_else(|| Some(self.last_in(self.bin_before(at)?)));
+        found.map(|found| self.scale.entry(found))
     }
 
     /// The last entry of all.
-    #[inline]
     pub(super) fn last(&self) -> Option<Entry> {
-        let bin = self.bin_before(BINS)?;
-        let (word, block) = self.digits.last(self.bins[bin]);
-        Some(self.scale.entry(word, block))
+        let at = self.bin_before(BINS)?;
+        Some(self.scale.entry(self.last_in(at)))
     }
 
     /// The first bin with entries from `bin` on, which may be the number of bins.
@@ -196,7 +313,7 @@ impl<W: Word> Bins<W> {
         let words = std::iter::successors(self.first_from(0, W::MIN), |&(word, _)| {
             self.first_from(bin_of(self.scale.size(word)), word.next())
         });
-        words.map(|(word, block)| self.scale.entry(word, block))
+        words.map(|found| self.scale.entry(found))
     }
 
     /// Panics unless the bins agree with themselves; returns how many entries they have. For tests.
@@ -205,16 +322,23 @@ impl<W: Word> Bins<W> {
         for (word, bits) in self.words.iter().enumerate() {
             assert_eq!(self.summary >> word & 1 == 0, *bits == 0);
         }
-        let counts = self.bins.iter().enumerate().map(|(bin, slot)| {
-            let is_marked = self.words[bin / 64] >> (bin % 64) & 1 == 1;
-            assert_eq!(is_marked, !slot.is_empty());
-            self.digits.check(*slot, |word| {
-                assert_eq!(bin_of(self.scale.size(word)), bin);
-            })
-        });
-        let count = counts.sum();
-        assert!(self.words.iter().skip(self.bins.len() / 64).all(|w| *w == 0));
-        self.digits.check_pools(&self.bins);
+        let unused = self.words.iter().skip(self.bins.len() / 64);
+        assert!(unused.copied().all(|bits| bits == 0));
+        let mut count = 0;
+        for (at, bin) in self.bins.iter().enumerate() {
+            let mut words: Vec<W> = (0..CHUNK).map(|place| bin.few.get(place).0).collect();
+            let len = if bin.is_few() { bin.len as usize } else { 0 };
+            assert!(words[len..].iter().all(|word| *word == W::MAX));
+            words.truncate(len);
+            words.extend(self.digits.check(bin.many));
+            assert!(bin.is_few() == bin.many.is_few());
+            assert!(words.iter().all(|word| bin_of(self.scale.size(*word)) == at));
+            let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
+            assert_eq!(is_marked, !words.is_empty());
+            count += words.len();
+        }
+        let many: Vec<Slot> = self.bins.iter().map(|bin| bin.many).collect();
+        self.digits.check_pools(&many);
         count
     }
 

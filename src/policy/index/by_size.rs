@@ -17,15 +17,10 @@ pub struct BySize {
     top: Entry,
     /// No other block has more bytes.
     bound_bytes: u64,
-    rest: Rest,
-}
-
-/// All blocks but the last.
-enum Rest {
-    /// The bits that sizes and addresses have used so far.
-    Narrow(Bins<u64>),
-    /// Sizes and addresses do not fit one `u64` together.
-    Wide(Bins<u128>),
+    /// All blocks but the last.
+    rest: Bins<u64>,
+    /// The same, once sizes and addresses do not fit one `u64` together.
+    wide: Option<Box<Bins<u128>>>,
 }
 
 /// Stands for the last block where there is none.
@@ -47,14 +42,33 @@ impl Default for BySize {
     }
 }
 
-/// Calls a method of the bins, whichever they are.
+/// Calls a method of the bins, whichever are in use.
 macro_rules! rest {
-    ($rest:expr, $bins:ident => $call:expr) => {
-        match $rest {
-            Rest::Narrow($bins) => $call,
-            Rest::Wide($bins) => $call,
+    ($index:expr, $bins:ident => $call:expr) => {
+        match &$index.wide {
+            None => {
+                let $bins = &$index.rest;
+                $call
+            }
+            Some($bins) => seldom(|| $call),
         }
     };
+    (mut $index:expr, $bins:ident => $call:expr) => {
+        match &mut $index.wide {
+            None => {
+                let $bins = &mut $index.rest;
+                $call
+            }
+            Some($bins) => seldom(|| $call),
+        }
+    };
+}
+
+/// Keeps the code of a call apart from that of its caller.
+#[cold]
+#[inline(never)]
+fn seldom<T>(call: impl FnOnce() -> T) -> T {
+    call()
 }
 
 impl BySize {
@@ -65,7 +79,8 @@ impl BySize {
             total_bytes: 0,
             top: NO_BLOCK,
             bound_bytes: 0,
-            rest: Rest::Narrow(Bins::new(Scale::NONE)),
+            rest: Bins::new(Scale::NONE),
+            wide: None,
         }
     }
 
@@ -105,28 +120,28 @@ impl BySize {
     #[inline]
     fn insert_in_rest(&mut self, new: Entry) {
         self.bound_bytes = self.bound_bytes.max(new.bytes);
-        match &mut self.rest {
-            Rest::Narrow(bins) if bins.holds(new.bytes, new.address) => bins.insert(new),
-            Rest::Wide(bins) => bins.insert(new),
-            Rest::Narrow(_) => self.rescale(new),
+        if self.wide.is_none() && !self.rest.holds(new.bytes, new.address) {
+            self.rescale(new);
         }
+        rest!(mut self, bins => bins.insert(new));
     }
 
-    /// Gives the words room for an entry that they cannot hold. Their scale only ever grows, so
-    /// that this happens a hundred times at most.
+    /// Gives the words room for an entry that they cannot hold. They only ever grow, so that this
+    /// happens a hundred times at most.
     #[cold]
     fn rescale(&mut self, new: Entry) {
-        let Rest::Narrow(bins) = &mut self.rest else {
-            unreachable!("wide words hold everything")
-        };
-        let mut entries: Vec<Entry> = bins.iter().collect();
+        let mut entries: Vec<Entry> = self.rest.iter().collect();
         entries.push(new);
-        match bins.scale().widened(&entries) {
-            Some(scale) => bins.restart(scale),
-            None => self.rest = Rest::Wide(Bins::new(Scale::ANY)),
+        match self.rest.scale().widened(&entries) {
+            Some(scale) => self.rest.restart(scale),
+            None => {
+                self.rest = Bins::new(Scale::NONE);
+                self.wide = Some(Box::new(Bins::new(Scale::ANY)));
+            }
         }
+        entries.pop();
         for entry in entries {
-            rest!(&mut self.rest, bins => bins.insert(entry));
+            rest!(mut self, bins => bins.insert(entry));
         }
     }
 
@@ -138,7 +153,7 @@ impl BySize {
                 return false;
             }
             self.remove_top();
-        } else if !rest!(&mut self.rest, bins => bins.remove(bytes, address)) {
+        } else if !rest!(mut self, bins => bins.remove(bytes, address)) {
             return false;
         }
         self.len -= 1;
@@ -148,11 +163,11 @@ impl BySize {
 
     /// Removes the last block; the one before it takes its place.
     fn remove_top(&mut self) {
-        let last = rest!(&self.rest, bins => bins.last());
+        let last = rest!(self, bins => bins.last());
         self.top = last.unwrap_or(NO_BLOCK);
         self.bound_bytes = self.top.bytes;
         if let Some(last) = last {
-            rest!(&mut self.rest, bins => bins.remove(last.bytes, last.address));
+            rest!(mut self, bins => bins.remove(last.bytes, last.address));
         }
     }
 
@@ -179,14 +194,20 @@ impl BySize {
     /// The best fit: the smallest block of at least `bytes`; of equal ones the lowest address.
     #[inline]
     pub fn first_at_least(&self, bytes: u64) -> Option<Entry> {
-        self.first_at_least_from(bytes, 0)
+        if bytes <= self.bound_bytes {
+            let found = rest!(self, bins => bins.first_of(bytes));
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.top_if(self.top.bytes >= bytes)
     }
 
     /// The first block in order that is not before `(bytes, address)`.
     #[inline]
     pub fn first_at_least_from(&self, bytes: u64, address: u64) -> Option<Entry> {
         if bytes <= self.bound_bytes {
-            let found = rest!(&self.rest, bins => bins.at_least(bytes, address));
+            let found = rest!(self, bins => bins.at_least(bytes, address));
             if found.is_some() {
                 return found;
             }
@@ -207,7 +228,7 @@ impl BySize {
     #[inline]
     pub fn prev_before(&self, bytes: u64, address: u64) -> Option<Entry> {
         let top = self.top_if(place(self.top) < (bytes, address));
-        top.or_else(|| rest!(&self.rest, bins => bins.below(bytes, address)))
+        top.or_else(|| rest!(self, bins => bins.below(bytes, address)))
     }
 
     #[inline]
@@ -251,7 +272,7 @@ impl BySize {
 
     /// Removes all blocks and keeps the memory.
     pub fn clear(&mut self) {
-        rest!(&mut self.rest, bins => bins.clear());
+        rest!(mut self, bins => bins.clear());
         self.len = 0;
         self.total_bytes = 0;
         self.top = NO_BLOCK;
@@ -261,9 +282,9 @@ impl BySize {
     /// Panics unless the index agrees with itself; for tests.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let rest = rest!(&self.rest, bins => bins.check());
+        let rest = rest!(self, bins => bins.check());
         assert_eq!(rest, self.len.saturating_sub(1));
-        let last = rest!(&self.rest, bins => bins.last());
+        let last = rest!(self, bins => bins.last());
         assert!(last.is_none_or(|last| place(last) < place(self.top)));
         assert!(last.is_none_or(|last| last.bytes <= self.bound_bytes));
         let entries: Vec<Entry> = self.iter().collect();
@@ -278,6 +299,6 @@ impl BySize {
     /// Nodes in use; for tests.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
-        rest!(&self.rest, bins => bins.nodes())
+        rest!(self, bins => bins.nodes())
     }
 }

@@ -37,7 +37,7 @@ impl<W: Word> Node<W> {
             used: 0,
             shift,
             count,
-            children: [Slot::default(); FAN],
+            children: [Slot::NONE; FAN],
         }
     }
 
@@ -100,22 +100,33 @@ impl<W: Word> Digits<W> {
         self.spare.clear();
     }
 
+    /// The entry at a place of a bucket.
+    pub(super) fn get(&self, bucket: Slot, place: usize) -> (W, u32) {
+        self.buckets.get(bucket, place)
+    }
+
+    /// Gives a bucket back.
+    pub(super) fn free(&mut self, bucket: Slot) {
+        self.buckets.free(bucket);
+    }
+
     /// Adds an entry. Panics if it is there already.
     #[inline]
-    pub(super) fn insert(&mut self, root: &mut Slot, word: W, block: u32) {
+    pub(super) fn insert(&mut self, root: &mut Slot, entry: (W, u32)) {
         if root.has_room() {
-            self.buckets.push(root, word, block);
+            self.buckets.push(root, entry);
         } else {
-            self.insert_below(root, word, block);
+            self.insert_below(root, entry);
         }
     }
 
     /// Adds an entry below a node, or to a bucket that is full.
-    fn insert_below(&mut self, root: &mut Slot, word: W, block: u32) {
+    fn insert_below(&mut self, root: &mut Slot, entry: (W, u32)) {
+        let (word, _) = entry;
         if !root.is_node() {
             *root = self.extend(*root);
             if !root.is_node() {
-                return self.buckets.push(root, word, block);
+                return self.buckets.push(root, entry);
             }
         }
         if !self.nodes[root.at as usize].is_like(word) {
@@ -129,14 +140,14 @@ impl<W: Word> Digits<W> {
             node.count += 1;
             let child = &mut node.children[digit];
             if child.has_room() {
-                return self.buckets.push(child, word, block);
+                return self.buckets.push(child, entry);
             }
             let mut slot = *child;
             if !slot.is_node() {
                 slot = self.extend(slot);
                 self.nodes[at].children[digit] = slot;
                 if !slot.is_node() {
-                    return self.buckets.push(&mut self.nodes[at].children[digit], word, block);
+                    return self.buckets.push(&mut self.nodes[at].children[digit], entry);
                 }
             }
             if !self.nodes[slot.at as usize].is_like(word) {
@@ -159,8 +170,8 @@ impl<W: Word> Digits<W> {
         let shift = highest.expect("more than one entry").saturating_sub(5);
         let new = self.new_node(Node::new(first, shift, 0));
         for place in 0..FULL {
-            let (word, block) = self.buckets.get(slot, place);
-            self.insert_below(&mut Slot::of_node(new), word, block);
+            let entry = self.buckets.get(slot, place);
+            self.insert_below(&mut Slot::of_node(new), entry);
         }
         self.buckets.free(slot);
         Slot::of_node(new)
@@ -271,8 +282,8 @@ impl<W: Word> Digits<W> {
             return;
         }
         for place in 0..slot.len() {
-            let (word, block) = self.buckets.get(slot, place);
-            self.buckets.push(bucket, word, block);
+            let entry = self.buckets.get(slot, place);
+            self.buckets.push(bucket, entry);
         }
         self.buckets.free(slot);
     }

@@ -94,7 +94,8 @@ word!(u128);
 /// The lowest `bits` of a `u64`, of which there may be 64.
 #[inline]
 fn low_bits(bits: u32) -> u64 {
-    u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
+    // Two shifts: one by 64 is none.
+    !(u64::MAX << (bits / 2) << (bits - bits / 2))
 }
 
 /// How sizes and addresses become words: both in granules of `1 << shift` bytes.
@@ -135,7 +136,7 @@ impl Scale {
         let shift = (sizes | addresses).trailing_zeros().min(self.shift);
         let used = |bits: u64| u64::BITS - (bits >> shift).leading_zeros();
         let address_bits = used(addresses).max(self.address_bits + self.shift - shift);
-        if used(sizes) + address_bits > u64::BITS {
+        if used(sizes).max(1) + address_bits > u64::BITS {
             return None;
         }
         // All other bits are for sizes.
@@ -149,23 +150,30 @@ impl Scale {
 
     /// Whether a word can hold the entry.
     #[inline]
-    pub(super) fn holds(self, bytes: u64, address: u64) -> bool {
+    pub(super) fn holds(&self, bytes: u64, address: u64) -> bool {
         (bytes & self.odd_in_size) | (address & self.odd_in_address) == 0
     }
 
-    /// The word of an entry that it can hold.
+    /// Size and word of an entry that a word can hold.
     #[inline]
-    pub(super) fn word<W: Word>(self, bytes: u64, address: u64) -> W {
-        W::pack(
-            bytes >> self.shift,
-            address >> self.shift,
-            self.address_bits,
-        )
+    pub(super) fn word<W: Word>(&self, bytes: u64, address: u64) -> (u64, W) {
+        let size = bytes >> self.shift;
+        let address = address >> self.shift;
+        (size, W::pack(size, address, self.address_bits))
     }
 
-    /// The least word that is not before `(bytes, address)`; `None` where all are.
+    /// Size and word before all entries of at least so many bytes, which must not be more than
+    /// some entry has that a word can hold.
     #[inline]
-    pub(super) fn least<W: Word>(self, bytes: u64, address: u64) -> Option<W> {
+    pub(super) fn least_of<W: Word>(&self, bytes: u64) -> (u64, W) {
+        let size = (bytes + low_bits(self.shift)) >> self.shift;
+        (size, W::pack(size, 0, self.address_bits))
+    }
+
+    /// Size and word before all entries that are not before `(bytes, address)`; `None` where no
+    /// word can hold one.
+    #[inline]
+    pub(super) fn least<W: Word>(&self, bytes: u64, address: u64) -> Option<(u64, W)> {
         let odd = low_bits(self.shift);
         let up = |value: u64| (value >> self.shift) + u64::from(value & odd != 0);
         let (mut size, mut low) = (up(bytes), up(address));
@@ -177,17 +185,17 @@ impl Scale {
             low = 0;
         }
         let size_bits = (W::BITS - self.address_bits).min(u64::BITS);
-        (size <= low_bits(size_bits)).then(|| W::pack(size, low, self.address_bits))
+        (size <= low_bits(size_bits)).then(|| (size, W::pack(size, low, self.address_bits)))
     }
 
     /// The size in granules.
     #[inline]
-    pub(super) fn size<W: Word>(self, word: W) -> u64 {
+    pub(super) fn size<W: Word>(&self, word: W) -> u64 {
         word.size(self.address_bits)
     }
 
     #[inline]
-    pub(super) fn entry<W: Word>(self, word: W, block: u32) -> Entry {
+    pub(super) fn entry<W: Word>(&self, (word, block): (W, u32)) -> Entry {
         Entry {
             address: word.address(self.address_bits) << self.shift,
             bytes: word.size(self.address_bits) << self.shift,
