@@ -4,7 +4,7 @@
 //! share: up to 128 granules each size has a bin of its own.
 
 use super::Entry;
-use super::buckets::{CHUNK, Chunk, Slot};
+use super::buckets::{CHUNK, Chunk, Slot, TWICE};
 use super::digits::Digits;
 use super::scale::{Scale, Word};
 
@@ -122,8 +122,7 @@ impl<W: Word> Bins<W> {
     fn insert_at(&mut self, at: usize, entry: (W, u32)) {
         match self.bins.get_mut(at) {
             Some(bin) if bin.has_room() => {
-                let taken = bin.few.holds(entry.0);
-                assert!(!taken, "an index was given the same block twice");
+                assert!(!bin.few.holds(entry.0), "{TWICE}");
                 bin.few.set(bin.len as usize, entry);
                 bin.len += 1;
             }

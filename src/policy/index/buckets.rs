@@ -11,6 +11,9 @@ pub(super) const CHUNK: usize = 4;
 /// Places in the largest bucket.
 pub(super) const FULL: usize = 16;
 
+/// Told where a block is added that is there already.
+pub(super) const TWICE: &str = "an index was given the same block twice";
+
 /// Marks a slot whose entries a node holds.
 const NODE: u16 = u16::MAX;
 
@@ -240,7 +243,7 @@ impl<W: Word> Buckets<W> {
     #[inline]
     pub(super) fn push(&mut self, slot: &mut Slot, entry: (W, u32)) {
         let taken = self.chunks(*slot).iter().any(|chunk| chunk.holds(entry.0));
-        assert!(!taken, "an index was given the same block twice");
+        assert!(!taken, "{TWICE}");
         let place = slot.len();
         self.chunks[slot.at as usize + place / CHUNK].set(place, entry);
         slot.len += 1;

@@ -2,6 +2,7 @@
 
 use super::Entry;
 use super::bins::Bins;
+use super::buckets::TWICE;
 use super::scale::Scale;
 
 /// An exact index by size: log-linear bins under a two-level bitmap, each a bucket of entries
@@ -91,35 +92,40 @@ impl BySize {
     /// `u64`: free blocks lie in one address space and do not overlap.
     #[inline]
     pub fn insert(&mut self, bytes: u64, address: u64, block: u32) {
+        let total_bytes = self.total_bytes.checked_add(bytes);
+        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
+        self.len += 1;
         let new = Entry {
             address,
             bytes,
             block,
         };
-        if place(new) < place(self.top) {
+        if bytes < self.top.bytes {
             self.insert_in_rest(new);
         } else {
-            self.insert_on_top(new);
+            self.insert_near_top(new);
         }
-        self.len += 1;
-        let total_bytes = self.total_bytes.checked_add(bytes);
-        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
     }
 
-    /// Adds a block that is not before the last one.
+    /// Adds a block, already counted, that may be the last one.
     #[cold]
-    fn insert_on_top(&mut self, new: Entry) {
-        if self.len > 0 {
-            let taken = place(new) == place(self.top);
-            assert!(!taken, "an index was given the same block twice");
-            self.insert_in_rest(self.top);
+    fn insert_near_top(&mut self, mut new: Entry) {
+        if self.len == 1 {
+            self.top = new;
+            return;
         }
-        self.top = new;
+        assert!(place(new) != place(self.top), "{TWICE}");
+        if place(new) > place(self.top) {
+            std::mem::swap(&mut self.top, &mut new);
+        }
+        self.insert_in_rest(new);
     }
 
     #[inline]
     fn insert_in_rest(&mut self, new: Entry) {
-        self.bound_bytes = self.bound_bytes.max(new.bytes);
+        if new.bytes > self.bound_bytes {
+            self.bound_bytes = new.bytes;
+        }
         if self.wide.is_none() && !self.rest.holds(new.bytes, new.address) {
             self.rescale(new);
         }
@@ -149,26 +155,29 @@ impl BySize {
     #[inline]
     pub fn remove(&mut self, bytes: u64, address: u64) -> bool {
         if (bytes, address) == place(self.top) {
-            if self.len == 0 {
-                return false;
-            }
-            self.remove_top();
-        } else if !rest!(mut self, bins => bins.remove(bytes, address)) {
+            return self.remove_top();
+        }
+        let was_there = rest!(mut self, bins => bins.remove(bytes, address));
+        self.len -= usize::from(was_there);
+        self.total_bytes -= if was_there { bytes } else { 0 };
+        was_there
+    }
+
+    /// Removes the last block, if there is one; the one before it takes its place.
+    #[inline(never)]
+    fn remove_top(&mut self) -> bool {
+        if self.len == 0 {
             return false;
         }
         self.len -= 1;
-        self.total_bytes -= bytes;
-        true
-    }
-
-    /// Removes the last block; the one before it takes its place.
-    fn remove_top(&mut self) {
+        self.total_bytes -= self.top.bytes;
         let last = rest!(self, bins => bins.last());
         self.top = last.unwrap_or(NO_BLOCK);
         self.bound_bytes = self.top.bytes;
         if let Some(last) = last {
             rest!(mut self, bins => bins.remove(last.bytes, last.address));
         }
+        true
     }
 
     /// Puts `new` in the place of the block `old`; false if that was not there.
