@@ -17,6 +17,7 @@ mod buckets;
 mod by_address;
 mod by_size;
 mod digits;
+mod group;
 mod node;
 mod scale;
 #[cfg(test)]

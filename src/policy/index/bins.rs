@@ -4,8 +4,9 @@
 //! share: up to 128 granules each size has a bin of its own.
 
 use super::Entry;
-use super::buckets::{CHUNK, Chunk, Slot, TWICE};
+use super::buckets::Slot;
 use super::digits::Digits;
+use super::group::Group;
 use super::scale::{Scale, Word};
 
 /// Bins an octave, as a power of two.
@@ -26,7 +27,7 @@ const MANY: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Bin<W> {
-    few: Chunk<W>,
+    few: Group<W, 1>,
     /// How many these are, or [`MANY`].
     len: u32,
     /// Where many lie.
@@ -34,20 +35,22 @@ struct Bin<W> {
 }
 
 impl<W: Word> Bin<W> {
+    const ROOM: u32 = Group::<W, 1>::ROOM as u32;
+
     const EMPTY: Self = Bin {
-        few: Chunk::EMPTY,
+        few: Group::EMPTY,
         len: 0,
         many: Slot::NONE,
     };
 
     #[inline]
     fn has_room(&self) -> bool {
-        self.len < CHUNK as u32
+        self.len < Self::ROOM
     }
 
     #[inline]
     fn is_few(&self) -> bool {
-        self.len <= CHUNK as u32
+        self.len <= Self::ROOM
     }
 }
 
@@ -122,8 +125,7 @@ impl<W: Word> Bins<W> {
     fn insert_at(&mut self, at: usize, entry: (W, u32)) {
         match self.bins.get_mut(at) {
             Some(bin) if bin.has_room() => {
-                assert!(!bin.few.holds(entry.0), "{TWICE}");
-                bin.few.set(bin.len as usize, entry);
+                bin.few.push(bin.len as usize, entry);
                 bin.len += 1;
             }
             _ => self.insert_in_many(at, entry),
@@ -139,10 +141,8 @@ impl<W: Word> Bins<W> {
         }
         let bin = &mut self.bins[at];
         if bin.is_few() {
-            let few = std::mem::replace(&mut bin.few, Chunk::EMPTY);
-            for place in 0..bin.len as usize {
-                self.digits.insert(&mut bin.many, few.get(place));
-            }
+            let few = std::mem::replace(&mut bin.few, Group::EMPTY);
+            bin.many = self.digits.new_bucket(few.entries(bin.len as usize));
             bin.len = MANY;
         }
         self.digits.insert(&mut bin.many, entry);
@@ -162,15 +162,11 @@ impl<W: Word> Bins<W> {
         if !bin.is_few() {
             return self.remove_from_many(at, word);
         }
-        let place = bin.few.place_of(word);
-        if bin.few.get(place).0 != word {
+        if !bin.few.take(bin.len as usize, word) {
             return false;
         }
         bin.len -= 1;
-        let last = bin.len as usize;
-        bin.few.set(place, bin.few.get(last));
-        bin.few.unset(last);
-        let is_empty = last == 0;
+        let is_empty = bin.len == 0;
         let bits = &mut self.words[at / 64 % WORDS];
         *bits &= !(u64::from(is_empty) << (at % 64));
         self.summary &= !(u64::from(*bits == 0) << (at / 64));
@@ -181,7 +177,7 @@ impl<W: Word> Bins<W> {
     fn remove_from_many(&mut self, at: usize, word: W) -> bool {
         let bin = &mut self.bins[at];
         let was_there = self.digits.remove(&mut bin.many, word);
-        if bin.many.is_few() {
+        if bin.many.is_sparse() {
             self.make_few(at);
         }
         was_there
@@ -191,11 +187,12 @@ impl<W: Word> Bins<W> {
     #[cold]
     fn make_few(&mut self, at: usize) {
         let bin = &mut self.bins[at];
-        bin.len = bin.many.len() as u32;
-        for place in 0..bin.many.len() {
-            bin.few.set(place, self.digits.get(bin.many, place));
+        let bucket = self.digits.take_bucket(bin.many);
+        bin.len = 0;
+        for entry in bucket.entries(bin.many.len()) {
+            bin.few.push(bin.len as usize, entry);
+            bin.len += 1;
         }
-        self.digits.free(bin.many);
         bin.many = Slot::NONE;
     }
 
@@ -221,10 +218,8 @@ impl<W: Word> Bins<W> {
         if !bin.is_few() {
             return self.first_of_many(at, word);
         }
-        match bin.few.at_least(word) {
-            Some(place) => Some(bin.few.get(place)),
-            None => Some(self.first_in(self.bin_from(at + 1)?)),
-        }
+        let found = bin.few.at_least(word);
+        found.or_else(|| Some(self.first_in(self.bin_from(at + 1)?)))
     }
 
     #[inline(never)]
@@ -240,8 +235,7 @@ impl<W: Word> Bins<W> {
         if !bin.is_few() {
             return self.digits.first(bin.many);
         }
-        let (_, place) = bin.few.nearest(|word| word);
-        bin.few.get(place)
+        bin.few.first()
     }
 
     /// The last entry of a bin that has some.
@@ -250,8 +244,7 @@ impl<W: Word> Bins<W> {
         if !bin.is_few() {
             return self.digits.last(bin.many);
         }
-        let place = bin.few.below(W::MAX);
-        bin.few.get(place.expect("an entry"))
+        bin.few.below(W::MAX).expect("an entry")
     }
 
     /// The last entry before `(bytes, address)`.
@@ -262,7 +255,7 @@ impl<W: Word> Bins<W> {
         let at = bin_of(size);
         let bin = self.bins.get(at).copied().unwrap_or(Bin::EMPTY);
         let found = if bin.is_few() {
-            bin.few.below(word).map(|place| bin.few.get(place))
+            bin.few.below(word)
         } else {
             self.digits.below(bin.many, word)
         };
@@ -325,12 +318,10 @@ impl<W: Word> Bins<W> {
         assert!(unused.copied().all(|bits| bits == 0));
         let mut count = 0;
         for (at, bin) in self.bins.iter().enumerate() {
-            let mut words: Vec<W> = (0..CHUNK).map(|place| bin.few.get(place).0).collect();
-            let len = if bin.is_few() { bin.len as usize } else { 0 };
-            assert!(words[len..].iter().all(|word| *word == W::MAX));
-            words.truncate(len);
+            let len = if bin.is_few() { bin.len } else { 0 };
+            let mut words = bin.few.check(len as usize);
             words.extend(self.digits.check(bin.many));
-            assert!(bin.is_few() == bin.many.is_few());
+            assert_eq!(bin.is_few(), bin.many.is_empty());
             assert!(words.iter().all(|word| bin_of(self.scale.size(*word)) == at));
             let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
             assert_eq!(is_marked, !words.is_empty());

@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::bins::Bins;
-use super::buckets::TWICE;
+use super::group::TWICE;
 use super::scale::Scale;
 
 /// An exact index by size: log-linear bins under a two-level bitmap, each a bucket of entries

@@ -8,7 +8,8 @@
 #[cfg(test)]
 mod check;
 
-use super::buckets::{Buckets, FULL, Slot};
+use super::buckets::{Buckets, FULL, Pool, Slot};
+use super::group::Group;
 use super::scale::Word;
 
 /// Children of a node.
@@ -81,106 +82,101 @@ impl<W: Word> Node<W> {
 /// The buckets and nodes of an index; a [`Slot`] of a bin is the root of a tree of them.
 pub(super) struct Digits<W> {
     buckets: Buckets<W>,
-    nodes: Vec<Node<W>>,
-    spare: Vec<u32>,
+    nodes: Pool<Node<W>>,
 }
 
 impl<W: Word> Digits<W> {
     pub(super) fn new() -> Self {
         Digits {
             buckets: Buckets::new(),
-            nodes: Vec::new(),
-            spare: Vec::new(),
+            nodes: Pool::new(),
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.buckets.clear();
         self.nodes.clear();
-        self.spare.clear();
     }
 
-    /// The entry at a place of a bucket.
-    pub(super) fn get(&self, bucket: Slot, place: usize) -> (W, u32) {
-        self.buckets.get(bucket, place)
+    /// A bucket with room for more than a full bin.
+    #[cold]
+    pub(super) fn new_bucket(&mut self, entries: impl Iterator<Item = (W, u32)>) -> Slot {
+        self.buckets.large(entries)
     }
 
-    /// Gives a bucket back.
-    pub(super) fn free(&mut self, bucket: Slot) {
-        self.buckets.free(bucket);
+    /// Gives a bucket back; returns what it held.
+    pub(super) fn take_bucket(&mut self, bucket: Slot) -> Group<W, 4> {
+        self.buckets.take_large(bucket)
     }
 
-    /// Adds an entry. Panics if it is there already.
+    /// Adds an entry to a bucket or a tree. Panics if it is there already.
     #[inline]
     pub(super) fn insert(&mut self, root: &mut Slot, entry: (W, u32)) {
-        if root.has_room() {
-            self.buckets.push(root, entry);
-        } else {
-            self.insert_below(root, entry);
-        }
-    }
-
-    /// Adds an entry below a node, or to a bucket that is full.
-    fn insert_below(&mut self, root: &mut Slot, entry: (W, u32)) {
-        let (word, _) = entry;
         if !root.is_node() {
-            *root = self.extend(*root);
-            if !root.is_node() {
+            if !root.is_full() {
                 return self.buckets.push(root, entry);
             }
+            *root = self.divide(*root);
         }
-        if !self.nodes[root.at as usize].is_like(word) {
+        self.insert_in_tree(root, entry);
+    }
+
+    fn insert_in_tree(&mut self, root: &mut Slot, entry: (W, u32)) {
+        let (word, _) = entry;
+        if !self.nodes.items[root.at as usize].is_like(word) {
             *root = self.lift(*root, word);
         }
         let mut at = root.at as usize;
         loop {
-            let node = &mut self.nodes[at];
+            let node = &mut self.nodes.items[at];
             let digit = node.digit(word);
             node.used |= 1 << digit;
             node.count += 1;
             let child = &mut node.children[digit];
-            if child.has_room() {
+            if !child.is_full() {
                 return self.buckets.push(child, entry);
             }
             let mut slot = *child;
             if !slot.is_node() {
-                slot = self.extend(slot);
-                self.nodes[at].children[digit] = slot;
+                slot = if slot.len() < FULL {
+                    self.buckets.grow(slot)
+                } else {
+                    self.divide(slot)
+                };
                 if !slot.is_node() {
-                    return self.buckets.push(&mut self.nodes[at].children[digit], entry);
+                    self.buckets.push(&mut slot, entry);
+                    self.nodes.items[at].children[digit] = slot;
+                    return;
                 }
+                self.nodes.items[at].children[digit] = slot;
             }
-            if !self.nodes[slot.at as usize].is_like(word) {
+            if !self.nodes.items[slot.at as usize].is_like(word) {
                 slot = self.lift(slot, word);
-                self.nodes[at].children[digit] = slot;
+                self.nodes.items[at].children[digit] = slot;
             }
             at = slot.at as usize;
         }
     }
 
-    /// Makes room in a full bucket: twice the places, or a node.
+    /// Divides the entries of a full bucket.
     #[cold]
-    fn extend(&mut self, slot: Slot) -> Slot {
-        if slot.room() < FULL {
-            return self.buckets.grow(slot);
-        }
-        let (first, _) = self.buckets.get(slot, 0);
-        let others = (1..FULL).map(|place| self.buckets.get(slot, place).0);
-        let highest = others.map(|word| word.highest_difference(first)).max();
+    fn divide(&mut self, slot: Slot) -> Slot {
+        let bucket = self.buckets.take_large(slot);
+        let (like, _) = bucket.get(0);
+        let others = bucket.entries(FULL).skip(1);
+        let highest = others.map(|(word, _)| word.highest_difference(like)).max();
         let shift = highest.expect("more than one entry").saturating_sub(5);
-        let new = self.new_node(Node::new(first, shift, 0));
-        for place in 0..FULL {
-            let entry = self.buckets.get(slot, place);
-            self.insert_below(&mut Slot::of_node(new), entry);
+        let mut slot = Slot::of_node(self.nodes.add(Node::new(like, shift, 0)));
+        for entry in bucket.entries(FULL) {
+            self.insert_in_tree(&mut slot, entry);
         }
-        self.buckets.free(slot);
-        Slot::of_node(new)
+        slot
     }
 
     /// Puts a node above one that a word does not agree with.
     #[cold]
     fn lift(&mut self, slot: Slot, word: W) -> Slot {
-        let Node { like, shift, count, .. } = self.nodes[slot.at as usize];
+        let Node { like, shift, count, .. } = self.nodes.items[slot.at as usize];
         // As many bits as there are between both, up to a whole digit.
         let highest = word.highest_difference(like);
         let shift = highest.saturating_sub(5).max(shift + 6);
@@ -188,45 +184,25 @@ impl<W: Word> Digits<W> {
         let digit = node.digit(like);
         node.used = 1 << digit;
         node.children[digit] = slot;
-        Slot::of_node(self.new_node(node))
-    }
-
-    fn new_node(&mut self, node: Node<W>) -> u32 {
-        if let Some(at) = self.spare.pop() {
-            self.nodes[at as usize] = node;
-            return at;
-        }
-        self.nodes.push(node);
-        (self.nodes.len() - 1) as u32
+        Slot::of_node(self.nodes.add(node))
     }
 
     /// Removes an entry; false if it was not there.
     #[inline]
     pub(super) fn remove(&mut self, root: &mut Slot, word: W) -> bool {
-        if !root.is_node() {
-            return self.take(root, word);
-        }
-        self.remove_below(root, word)
-    }
-
-    #[inline]
-    fn take(&mut self, slot: &mut Slot, word: W) -> bool {
-        let was_there = self.buckets.take(slot, word);
-        if slot.is_sparse() {
-            *slot = self.buckets.shrink(*slot);
-        }
-        was_there
-    }
-
-    /// Removes an entry below a node.
-    fn remove_below(&mut self, root: &mut Slot, word: W) -> bool {
-        if self.is_few(*root) {
+        if root.is_node() {
+            if !self.is_few(*root) {
+                return self.remove_from_tree(*root, word);
+            }
             *root = self.gather(*root);
-            return self.take(root, word);
         }
+        self.buckets.take(root, word)
+    }
+
+    fn remove_from_tree(&mut self, root: Slot, word: W) -> bool {
         let mut at = root.at as usize;
         loop {
-            let node = &mut self.nodes[at];
+            let node = &mut self.nodes.items[at];
             node.count -= 1;
             let digit = node.digit(word);
             let mut child = node.children[digit];
@@ -237,12 +213,15 @@ impl<W: Word> Digits<W> {
                 }
                 child = self.gather(child);
             }
-            let was_there = self.take(&mut child, word);
-            let node = &mut self.nodes[at];
+            let was_there = self.buckets.take(&mut child, word);
+            if child.is_sparse() {
+                child = self.buckets.shrink(child);
+            }
+            let node = &mut self.nodes.items[at];
             node.children[digit] = child;
             node.used &= !(u64::from(child.is_empty()) << digit);
             if !was_there {
-                self.uncount(*root, word);
+                self.uncount(root, word);
             }
             return was_there;
         }
@@ -252,7 +231,7 @@ impl<W: Word> Digits<W> {
     #[cold]
     fn uncount(&mut self, mut slot: Slot, word: W) {
         while slot.is_node() {
-            let node = &mut self.nodes[slot.at as usize];
+            let node = &mut self.nodes.items[slot.at as usize];
             node.count += 1;
             slot = node.children[node.digit(word)];
         }
@@ -260,32 +239,32 @@ impl<W: Word> Digits<W> {
 
     #[inline]
     fn is_few(&self, slot: Slot) -> bool {
-        self.nodes[slot.at as usize].count <= FEW
+        self.nodes.items[slot.at as usize].count <= FEW
     }
 
     /// Puts the few entries below a node into one bucket.
     #[cold]
     fn gather(&mut self, slot: Slot) -> Slot {
-        let mut bucket = self.buckets.new_bucket(FULL);
-        self.pour(slot, &mut bucket);
-        bucket
+        let (mut bucket, mut len) = (Group::EMPTY, 0);
+        self.take_apart(slot, &mut |entry| {
+            bucket.push(len, entry);
+            len += 1;
+        });
+        self.buckets.add_large(bucket, len)
     }
 
-    /// Moves all entries of a slot into a bucket.
-    fn pour(&mut self, slot: Slot, bucket: &mut Slot) {
+    /// Gives all nodes and buckets of a slot back.
+    fn take_apart(&mut self, slot: Slot, visit: &mut impl FnMut((W, u32))) {
         if slot.is_node() {
             for digit in 0..FAN {
-                let child = self.nodes[slot.at as usize].children[digit];
-                self.pour(child, bucket);
+                let child = self.nodes.items[slot.at as usize].children[digit];
+                self.take_apart(child, visit);
             }
-            self.spare.push(slot.at);
-            return;
+            self.nodes.free(slot.at);
+        } else {
+            self.buckets.entries(slot).for_each(&mut *visit);
+            self.buckets.free(slot);
         }
-        for place in 0..slot.len() {
-            let entry = self.buckets.get(slot, place);
-            self.buckets.push(bucket, entry);
-        }
-        self.buckets.free(slot);
     }
 
     /// The first entry of a slot that is not before `word`.
@@ -301,7 +280,7 @@ impl<W: Word> Digits<W> {
         // The child after the way that `word` takes, of the lowest node that has one.
         let mut after = None;
         while slot.is_node() {
-            let node = &self.nodes[slot.at as usize];
+            let node = &self.nodes.items[slot.at as usize];
             if !node.is_like(word) {
                 let whole = (word < node.like).then_some(slot).or(after);
                 return whole.map(|slot| self.first(slot));
@@ -322,7 +301,7 @@ impl<W: Word> Digits<W> {
     pub(super) fn below(&self, mut slot: Slot, word: W) -> Option<(W, u32)> {
         let mut before = None;
         while slot.is_node() {
-            let node = &self.nodes[slot.at as usize];
+            let node = &self.nodes.items[slot.at as usize];
             if !node.is_like(word) {
                 let whole = (word > node.like).then_some(slot).or(before);
                 return whole.map(|slot| self.last(slot));
@@ -342,17 +321,17 @@ impl<W: Word> Digits<W> {
     #[inline]
     pub(super) fn first(&self, mut slot: Slot) -> (W, u32) {
         while slot.is_node() {
-            let node = &self.nodes[slot.at as usize];
+            let node = &self.nodes.items[slot.at as usize];
             slot = node.first(node.used);
         }
-        self.buckets.at_least(slot, W::MIN).expect("an entry")
+        self.buckets.first(slot)
     }
 
     /// The last entry of a slot that has some.
     #[inline]
     pub(super) fn last(&self, mut slot: Slot) -> (W, u32) {
         while slot.is_node() {
-            let node = &self.nodes[slot.at as usize];
+            let node = &self.nodes.items[slot.at as usize];
             slot = node.last(node.used);
         }
         self.buckets.below(slot, W::MAX).expect("an entry")

@@ -10,7 +10,7 @@ impl<W: Word> Digits<W> {
         if !slot.is_node() {
             return self.buckets.check(slot);
         }
-        let node = &self.nodes[slot.at as usize];
+        let node = &self.nodes.items[slot.at as usize];
         let mut all = Vec::new();
         for digit in 0..FAN {
             let child = node.children[digit];
@@ -19,7 +19,7 @@ impl<W: Word> Digits<W> {
             assert!(words.iter().all(|word| node.is_like(*word)));
             assert!(words.iter().all(|word| node.digit(*word) == digit));
             if child.is_node() {
-                assert!(self.nodes[child.at as usize].shift < node.shift);
+                assert!(self.nodes.items[child.at as usize].shift < node.shift);
             }
             all.extend(words);
         }
@@ -30,21 +30,21 @@ impl<W: Word> Digits<W> {
 
     /// Panics unless every bucket and node belongs to one of these slots or is spare.
     pub(in crate::policy::index) fn check_pools(&self, roots: &[Slot]) {
-        let (mut chunks, mut nodes, mut open) = (0, 0, roots.to_vec());
+        let (mut buckets, mut nodes, mut open) = (Vec::new(), 0, roots.to_vec());
         while let Some(slot) = open.pop() {
             if slot.is_node() {
                 nodes += 1;
-                open.extend(self.nodes[slot.at as usize].children);
+                open.extend(self.nodes.items[slot.at as usize].children);
             } else {
-                chunks += slot.room() / 4;
+                buckets.push(slot);
             }
         }
         assert_eq!(nodes, self.nodes());
-        assert_eq!(chunks, self.buckets.chunks_in_use());
+        self.buckets.check_pools(&buckets);
     }
 
     /// Nodes in use.
     pub(in crate::policy::index) fn nodes(&self) -> usize {
-        self.nodes.len() - self.spare.len()
+        self.nodes.in_use()
     }
 }
