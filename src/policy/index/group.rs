@@ -3,6 +3,8 @@
 //! Searches look at all places without a branch on what lies there: it is what a predictor
 //! cannot guess.
 
+use std::hint::select_unpredictable;
+
 use super::scale::Word;
 
 /// Told where a block is added that is there already.
@@ -29,8 +31,8 @@ pub(super) struct Group<W, const N: usize> {
 fn nearer<W: Word>(one: (W, usize), other: (W, usize)) -> (W, usize) {
     let is_other = other.0 < one.0;
     (
-        if is_other { other.0 } else { one.0 },
-        if is_other { other.1 } else { one.1 },
+        select_unpredictable(is_other, other.0, one.0),
+        select_unpredictable(is_other, other.1, one.1),
     )
 }
 
@@ -83,7 +85,7 @@ impl<W: Word, const N: usize> Group<W, N> {
         for (at, chunk) in self.chunks.iter().enumerate() {
             for lane in 0..CHUNK {
                 let is_here = chunk.words[lane] == word;
-                place = if is_here { at * CHUNK + lane } else { place };
+                place = select_unpredictable(is_here, at * CHUNK + lane, place);
             }
         }
         if self.get(place).0 != word {

@@ -18,7 +18,7 @@ pub(super) trait Word: Copy + Ord {
 
     fn size(self, address_bits: u32) -> u64;
 
-    fn address(self, address_bits: u32) -> u64;
+    fn low(self) -> u64;
 
     /// The difference, modulo the word.
     fn minus(self, other: Self) -> Self;
@@ -55,8 +55,8 @@ macro_rules! word {
             }
 
             #[inline]
-            fn address(self, address_bits: u32) -> u64 {
-                self as u64 & low_bits(address_bits)
+            fn low(self) -> u64 {
+                self as u64
             }
 
             #[inline]
@@ -103,6 +103,10 @@ fn low_bits(bits: u32) -> u64 {
 pub(super) struct Scale {
     shift: u32,
     address_bits: u32,
+    /// What is below a granule.
+    below_granule: u64,
+    /// The bits of an address, counted in granules.
+    address_mask: u64,
     /// Bits that a size must not have.
     odd_in_size: u64,
     /// Bits that an address must not have.
@@ -114,6 +118,8 @@ impl Scale {
     pub(super) const ANY: Scale = Scale {
         shift: 0,
         address_bits: u64::BITS,
+        below_granule: 0,
+        address_mask: u64::MAX,
         odd_in_size: 0,
         odd_in_address: 0,
     };
@@ -122,6 +128,8 @@ impl Scale {
     pub(super) const NONE: Scale = Scale {
         shift: 32,
         address_bits: 1,
+        below_granule: u32::MAX as u64,
+        address_mask: 1,
         odd_in_size: u64::MAX,
         odd_in_address: u64::MAX,
     };
@@ -143,6 +151,8 @@ impl Scale {
         Some(Scale {
             shift,
             address_bits,
+            below_granule: low_bits(shift),
+            address_mask: low_bits(address_bits),
             odd_in_size: !(low_bits(u64::BITS - address_bits) << shift),
             odd_in_address: !(low_bits(address_bits) << shift),
         })
@@ -166,7 +176,7 @@ impl Scale {
     /// some entry has that a word can hold.
     #[inline]
     pub(super) fn least_of<W: Word>(&self, bytes: u64) -> (u64, W) {
-        let size = (bytes + low_bits(self.shift)) >> self.shift;
+        let size = (bytes + self.below_granule) >> self.shift;
         (size, W::pack(size, 0, self.address_bits))
     }
 
@@ -174,12 +184,12 @@ impl Scale {
     /// word can hold one.
     #[inline]
     pub(super) fn least<W: Word>(&self, bytes: u64, address: u64) -> Option<(u64, W)> {
-        let odd = low_bits(self.shift);
+        let odd = self.below_granule;
         let up = |value: u64| (value >> self.shift) + u64::from(value & odd != 0);
         let (mut size, mut low) = (up(bytes), up(address));
         if bytes & odd != 0 {
             low = 0;
-        } else if low > low_bits(self.address_bits) {
+        } else if low > self.address_mask {
             // Every address of the next size is a later one.
             size = size.checked_add(1)?;
             low = 0;
@@ -197,7 +207,7 @@ impl Scale {
     #[inline]
     pub(super) fn entry<W: Word>(&self, (word, block): (W, u32)) -> Entry {
         Entry {
-            address: word.address(self.address_bits) << self.shift,
+            address: (word.low() & self.address_mask) << self.shift,
             bytes: word.size(self.address_bits) << self.shift,
             block,
         }
