@@ -36,7 +36,7 @@ impl Cell for u64 {
 
 /// What addresses and sizes are counted in.
 pub(super) trait Word: Cell + Ord {
-    /// Not above any key, nor any size.
+    /// No size: not above any. It is no key.
     const LEAST: Self;
     /// The greatest word, which fills the unused end of the keys. It may also be a key of its own.
     const GREATEST: Self;

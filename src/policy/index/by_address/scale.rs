@@ -34,12 +34,13 @@ impl Scale {
     pub(super) fn over(entries: &[Entry]) -> Option<Self> {
         let addresses = || entries.iter().map(|entry| entry.address);
         let sizes = || entries.iter().map(|entry| entry.bytes);
+        sizes().min()?.checked_sub(1)?;
         let (lowest, highest) = (addresses().min()?, addresses().max()?);
         let common = addresses().chain(sizes()).fold(0, |all, bits| all | bits);
         let greatest = (highest - lowest).max(sizes().max()? - 1);
         let needed = (u64::BITS - greatest.leading_zeros()).saturating_sub(BITS);
         let shift = needed.max(USUAL_SHIFT).min(common.trailing_zeros());
-        if shift < needed || shift > 32 || sizes().min()? == 0 {
+        if shift < needed || shift > 32 {
             return None;
         }
         let room = MOST - ((highest - lowest) >> shift);

@@ -339,7 +339,13 @@ impl<W: Word> Tree<W> {
 
     /// The first entry of all.
     pub(super) fn first(&self) -> Option<Item<W>> {
-        self.at_most(W::LEAST).or_else(|| self.above(W::LEAST))
+        let mut node = self.root;
+        for level in (0..self.height).rev() {
+            self.way.take(level, node, 0);
+            node = self.nodes[node as usize].names[0];
+        }
+        self.way.arrive(node, 0);
+        (self.len > 0).then(|| self.nodes[node as usize].item(0))
     }
 
     /// All entries in order.
