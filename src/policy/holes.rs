@@ -50,12 +50,7 @@ impl Holes for ByAddress {
 
     #[inline]
     fn change(&mut self, old: Entry, new: Entry) {
-        let known = if old.address == new.address {
-            self.set_bytes(new.address, new.bytes)
-        } else {
-            self.rekey(old.address, new)
-        };
-        assert!(known, "{UNKNOWN}");
+        assert!(self.rekey(old.address, new), "{UNKNOWN}");
     }
 }
 
