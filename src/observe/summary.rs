@@ -114,7 +114,7 @@ impl External {
 #[derive(Debug, Clone, Copy, Default)]
 struct Internal {
     /// One more than the peak in parts per million; 0 where nothing was ever used.
-    next_ppm: u64,
+    above_peak_ppm: u64,
 }
 
 impl Internal {
@@ -123,14 +123,14 @@ impl Internal {
         let waste = occupied.wrapping_sub(requested);
         // A division an event is dear: most events are no new peak, which is told without.
         let is_small = (waste | occupied) < 1 << 43;
-        if !(is_small && waste * 1_000_000 < self.next_ppm * occupied) && occupied > 0 {
+        if !(is_small && waste * 1_000_000 < self.above_peak_ppm * occupied) && occupied > 0 {
             let value_ppm = ppm(occupied - requested, occupied);
-            self.next_ppm = self.next_ppm.max(value_ppm + 1);
+            self.above_peak_ppm = self.above_peak_ppm.max(value_ppm + 1);
         }
     }
 
     fn peak_ppm(&self) -> Option<u64> {
-        self.next_ppm.checked_sub(1)
+        self.above_peak_ppm.checked_sub(1)
     }
 }
 

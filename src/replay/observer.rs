@@ -58,8 +58,9 @@ pub trait Observer {
     /// One event happened.
     fn see(&mut self, moment: &Moment<'_>);
 
-    /// Whether the observer looks at every event by itself. One that does not is shown runs
-    /// of plain events, and moments of the others: replay is twice as fast then.
+    /// Whether the observer looks at every event by itself. One that does not writes
+    /// [`see_run`](Self::see_run): it is shown runs of plain events, and moments of the others,
+    /// which is faster.
     fn wants_moments(&self) -> bool {
         true
     }

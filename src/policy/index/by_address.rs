@@ -4,12 +4,9 @@
 //! and vector instructions compare four at a time. What does not fit turns the index over to a new
 //! scale, or to 64 bits for good.
 
-mod node;
+pub(super) mod node;
 mod scale;
 mod tree;
-
-#[cfg(test)]
-pub(super) use node::FAN;
 
 use super::Entry;
 use node::Item;
