@@ -339,7 +339,10 @@ mod tests {
         ] {
             let read = row(&format!("alloc,{number},{number},0,{number}\n"));
             let read = read.unwrap_or_else(|| panic!("{number}"));
-            assert_eq!((read.key, read.bytes, read.time_ns), (number, number, number));
+            assert_eq!(
+                (read.key, read.bytes, read.time_ns),
+                (number, number, number)
+            );
         }
         let zeros = "0".repeat(MOST_DIGITS);
         assert_eq!(row(&format!("alloc,1,{zeros}\n")).unwrap().bytes, 0);
@@ -352,10 +355,7 @@ mod tests {
     #[test]
     fn plain_rows_are_read_and_all_others_left() {
         let whole = row("alloc,7,4096,3,1500\n").unwrap();
-        assert_eq!(
-            (whole.request, whole.key, whole.bytes),
-            (true, 7, 4096)
-        );
+        assert_eq!((whole.request, whole.key, whole.bytes), (true, 7, 4096));
         assert_eq!((whole.stream, whole.time_ns), (3, 1500));
         assert_eq!(whole.len, 20);
         let short = row("free,0\r\n").unwrap();
