@@ -8,8 +8,8 @@ mod observer;
 pub use observer::{Moment, Observer, Run};
 
 use crate::policy::Policy;
-use crate::policy::ledger::{Batch, Glance, Ledger, RUN};
-pub use crate::policy::ledger::{Outcome, Totals};
+use crate::policy::ledger::{Batch, Ledger, RUN};
+pub use crate::policy::ledger::{Glance, Outcome, Totals};
 use crate::space::{BlockId, OutOfMemory, Space, SpaceConfig};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{DEFAULT_STEP_NS, Event, Slot};
@@ -68,8 +68,10 @@ impl Replay {
                     time_ns.unwrap_or(count * DEFAULT_STEP_NS)
                 };
                 observer.see_run(&Run {
+                    first_event: first_index,
                     first_ns: time_ns(0),
                     last_ns: time_ns(carried.plain - 1),
+                    times_ns: times_ns.get(from..from + carried.plain).unwrap_or_default(),
                     glances: &self.glances[..carried.plain],
                 });
             }

@@ -139,8 +139,10 @@ impl Observer for Summary {
     fn see(&mut self, moment: &Moment<'_>) {
         let requested = moment.totals.requested_bytes;
         self.see_run(&Run {
+            first_event: moment.index,
             first_ns: moment.time_ns,
             last_ns: moment.time_ns,
+            times_ns: &[moment.time_ns],
             glances: &[moment.glance()],
         });
         self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
