@@ -8,8 +8,8 @@ mod observer;
 pub use observer::{Moment, Observer, Run};
 
 use crate::policy::Policy;
-use crate::policy::ledger::{Batch, Glance, Ledger, RUN, looks_ahead, time_of};
-pub use crate::policy::ledger::{Outcome, Totals};
+use crate::policy::ledger::{Batch, Ledger, RUN, looks_ahead, time_of};
+pub use crate::policy::ledger::{Glance, Outcome, Totals};
 use crate::space::{BlockId, OutOfMemory, Space, SpaceConfig};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{Event, Slot};
@@ -62,11 +62,9 @@ impl Replay {
             };
             let carried = self.policy.carry(&mut self.ledger, &mut self.space, batch);
             if carried.plain > 0 {
-                let time_ns =
-                    |ahead: usize| time_of(times_ns, from + ahead, first_index + ahead as u64);
                 observer.see_run(&Run {
-                    first_ns: time_ns(0),
-                    last_ns: time_ns(carried.plain - 1),
+                    first_event: first_index,
+                    times_ns: times_ns.get(from..from + carried.plain).unwrap_or_default(),
                     glances: &self.glances[..carried.plain],
                 });
             }

@@ -139,8 +139,8 @@ impl Observer for Summary {
     fn see(&mut self, moment: &Moment<'_>) {
         let requested = moment.totals.requested_bytes;
         self.see_run(&Run {
-            first_ns: moment.time_ns,
-            last_ns: moment.time_ns,
+            first_event: moment.index,
+            times_ns: &[moment.time_ns],
             glances: &[moment.glance()],
         });
         self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
@@ -163,7 +163,8 @@ impl Observer for Summary {
 
     #[inline]
     fn see_run(&mut self, run: &Run<'_>) {
-        self.span_ns.get_or_insert((run.first_ns, 0)).1 = run.last_ns;
+        let (first_ns, last_ns) = run.span_ns();
+        self.span_ns.get_or_insert((first_ns, 0)).1 = last_ns;
         // Sums are kept in registers over a run.
         let Summary {
             mut peak_requested_bytes,

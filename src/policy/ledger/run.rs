@@ -25,6 +25,8 @@ pub struct Glance {
     pub free_bytes: u64,
     /// Largest Free block.
     pub largest_free_bytes: u64,
+    /// Mapped from the driver.
+    pub reserved_bytes: u64,
     /// What the policy holds of the card.
     pub footprint_bytes: u64,
 }
@@ -104,6 +106,7 @@ impl Ledger {
                 used_bytes: counters.used_bytes,
                 free_bytes: counters.free_bytes,
                 largest_free_bytes: self.largest_free_bytes(policy, space),
+                reserved_bytes: counters.reserved_bytes,
                 footprint_bytes: self.footprint_bytes(space),
             };
             plain += 1;
