@@ -134,12 +134,8 @@ impl Scale {
         odd_in_address: u64::MAX,
     };
 
-    /// A scale for `u64` words that holds what this one was made for and these entries too;
-    /// `None` where there is none.
-    pub(super) fn widened(self, entries: &[Entry]) -> Option<Scale> {
-        let or = |bits: u64, more: u64| bits | more;
-        let sizes = entries.iter().map(|entry| entry.bytes).fold(0, or);
-        let addresses = entries.iter().map(|entry| entry.address).fold(0, or);
+    /// A scale for `u64` words that holds what has these bits, too; `None` where there is none.
+    pub(super) fn widened(self, sizes: u64, addresses: u64) -> Option<Scale> {
         // Of what was there before, the scale keeps the granule and the highest address.
         let shift = (sizes | addresses).trailing_zeros().min(self.shift);
         let used = |bits: u64| u64::BITS - (bits >> shift).leading_zeros();
