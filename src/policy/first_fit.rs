@@ -9,7 +9,7 @@
 //! holds it at its alignment.
 
 use super::fit::{Fit, Rule};
-use super::holes::first_from;
+use super::holes::{first_from, holds};
 use super::index::{ByAddress, Entry};
 
 pub use super::fit::Spec;
@@ -27,7 +27,10 @@ impl Rule for Lowest {
     #[inline]
     fn choose(&self, holes: &ByAddress, bytes: u64, align: u64) -> Option<Entry> {
         let lowest = holes.first_fit(bytes)?;
-        first_from(holes, lowest.address, bytes, align)
+        if holds(lowest, bytes, align) {
+            return Some(lowest);
+        }
+        first_from(holes, lowest.address + 1, bytes, align)
     }
 }
 

@@ -1,0 +1,313 @@
+//! A node of the tree by address: three columns of fixed length, in order.
+//!
+//! All work on a node goes over whole columns of [`FAN`] items, whatever is asked: no branch depends on
+//! the items, for none could be guessed, and the compiler turns each loop into vector instructions.
+
+/// Items in a node. Fewer in tests, where small programs shall build tall trees.
+pub(super) const FAN: usize = if cfg!(test) { 8 } else { 32 };
+
+/// What a column holds.
+pub(super) trait Cell: Copy {
+    /// One of two, by a mask of all bits or none.
+    fn choose(mask: i32, this: Self, that: Self) -> Self;
+}
+
+impl Cell for u32 {
+    #[inline(always)]
+    fn choose(mask: i32, this: Self, that: Self) -> Self {
+        this & mask as u32 | that & !mask as u32
+    }
+}
+
+impl Cell for i32 {
+    #[inline(always)]
+    fn choose(mask: i32, this: Self, that: Self) -> Self {
+        this & mask | that & !mask
+    }
+}
+
+impl Cell for u64 {
+    #[inline(always)]
+    fn choose(mask: i32, this: Self, that: Self) -> Self {
+        let mask = i64::from(mask) as u64;
+        this & mask | that & !mask
+    }
+}
+
+/// What addresses and sizes are counted in.
+pub(super) trait Word: Cell + Ord {
+    /// No size: not above any. It is no key.
+    const LEAST: Self;
+    /// The greatest word, which fills the unused end of the keys. It may also be a key of its own.
+    const GREATEST: Self;
+
+    /// The word before this one, which is not the least.
+    fn before(self) -> Self;
+
+    /// All bits if this is below `other`, none if it is not.
+    fn below(self, other: Self) -> i32;
+}
+
+/// Keys and sizes are not negative, so that no difference overflows and its sign tells the order.
+impl Word for i32 {
+    const LEAST: Self = -1;
+    const GREATEST: Self = i32::MAX;
+
+    #[inline(always)]
+    fn before(self) -> Self {
+        self - 1
+    }
+
+    #[inline(always)]
+    fn below(self, other: Self) -> i32 {
+        self.wrapping_sub(other) >> 31
+    }
+}
+
+impl Word for u64 {
+    const LEAST: Self = u64::MIN;
+    const GREATEST: Self = u64::MAX;
+
+    #[inline(always)]
+    fn before(self) -> Self {
+        self - 1
+    }
+
+    #[inline(always)]
+    fn below(self, other: Self) -> i32 {
+        -i32::from(self < other)
+    }
+}
+
+/// An entry of a leaf, or what an inner node knows of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item<W> {
+    /// Address of the entry; the greatest that may lie below the child.
+    pub(super) key: W,
+    /// Size of the entry; the greatest below the child.
+    pub(super) size: W,
+    /// Block of the entry; node of the child.
+    pub(super) name: u32,
+}
+
+impl<W: Word> Item<W> {
+    const NOTHING: Self = Item {
+        key: W::GREATEST,
+        size: W::LEAST,
+        name: u32::MAX,
+    };
+}
+
+/// Leaves and inner nodes have one shape.
+#[derive(Clone)]
+pub(super) struct Node<W> {
+    pub(super) keys: [W; FAN],
+    pub(super) sizes: [W; FAN],
+    pub(super) names: [u32; FAN],
+    pub(super) len: u32,
+}
+
+/// The places of the items.
+const PLACES: [u8; FAN] = {
+    let mut places = [0; FAN];
+    let mut at = 0;
+    while at < FAN {
+        places[at] = at as u8;
+        at += 1;
+    }
+    places
+};
+
+/// Read from `FAN - at` on, a mask of the items before `at`.
+const BEFORE: [i32; 2 * FAN] = {
+    let mut masks = [0; 2 * FAN];
+    let mut at = 0;
+    while at < FAN {
+        masks[at] = -1;
+        at += 1;
+    }
+    masks
+};
+
+/// Read from `FAN - at` on, a mask of the item `at`.
+const ONLY: [i32; 2 * FAN] = {
+    let mut masks = [0; 2 * FAN];
+    masks[FAN] = -1;
+    masks
+};
+
+/// A part of the tables above.
+#[inline(always)]
+fn masks(table: &'static [i32; 2 * FAN], at: usize) -> &'static [i32; FAN] {
+    let part = table[FAN - at..].first_chunk();
+    part.expect("an item lies within its node")
+}
+
+/// The least of some places; of bytes, for they have an instruction for it.
+#[inline(always)]
+fn least(places: impl Iterator<Item = u8>) -> usize {
+    usize::from(places.fold(u8::MAX, u8::min))
+}
+
+/// Items that a vector holds.
+const LANES: usize = 4;
+
+/// Opens a gap at `at`, which takes the last item away, and fills it.
+#[inline(always)]
+fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
+    let is_before = masks(&BEFORE, at);
+    for start in (0..FAN).step_by(LANES).rev() {
+        let before = match start {
+            0 => [item, items[0], items[1], items[2]],
+            _ => [items[start - 1], items[start], items[start + 1], items[start + 2]],
+        };
+        for lane in 0..LANES {
+            let here = start + lane;
+            items[here] = T::choose(is_before[here], items[here], before[lane]);
+        }
+    }
+    items[at] = item;
+}
+
+/// Closes the gap at `at` and fills the end.
+#[inline(always)]
+fn close<T: Cell>(items: &mut [T; FAN], at: usize, filler: T) {
+    let is_before = masks(&BEFORE, at);
+    for start in (0..FAN).step_by(LANES) {
+        let end = if start + LANES < FAN { items[start + LANES] } else { filler };
+        let after = [items[start + 1], items[start + 2], items[start + 3], end];
+        for lane in 0..LANES {
+            let here = start + lane;
+            items[here] = T::choose(is_before[here], items[here], after[lane]);
+        }
+    }
+}
+
+/// Deals the items of two neighbours out again, so that the left one has `left_len`.
+fn deal<T: Copy>(
+    [left, right]: [&mut [T; FAN]; 2],
+    [from_left, from_right]: [usize; 2],
+    left_len: usize,
+    filler: T,
+) {
+    let total = from_left + from_right;
+    let mut all = [filler; 2 * FAN];
+    all[..FAN].copy_from_slice(left);
+    all[from_left..total].copy_from_slice(&right[..from_right]);
+    left.fill(filler);
+    left[..left_len].copy_from_slice(&all[..left_len]);
+    right.fill(filler);
+    right[..total - left_len].copy_from_slice(&all[left_len..total]);
+}
+
+impl<W: Word> Node<W> {
+    pub(super) const EMPTY: Self = Node {
+        keys: [Item::<W>::NOTHING.key; FAN],
+        sizes: [Item::<W>::NOTHING.size; FAN],
+        names: [Item::<W>::NOTHING.name; FAN],
+        len: 0,
+    };
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == FAN
+    }
+
+    /// Whether the node shall look for a neighbour to join; it need not at every removal.
+    #[inline(always)]
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len() < FAN / 2 && self.len() % (FAN / 8) == 0
+    }
+
+    /// Whether the item at a place that `rank` may name is there and has this key.
+    #[inline(always)]
+    pub(super) fn holds(&self, at: usize, key: W) -> bool {
+        at < self.len() && self.keys[at] == key
+    }
+
+    #[inline(always)]
+    pub(super) fn item(&self, at: usize) -> Item<W> {
+        Item {
+            key: self.keys[at],
+            size: self.sizes[at],
+            name: self.names[at],
+        }
+    }
+
+    /// How many keys are below `key`: in a leaf the place of the first that is not, in an inner node the
+    /// child whose range holds the key.
+    #[inline(always)]
+    pub(super) fn rank(&self, key: W) -> usize {
+        let below = self.keys.iter().map(|known| known.below(key));
+        below.fold(0, |sum: i32, below| sum.wrapping_sub(below)) as usize
+    }
+
+    /// The first item whose size reaches `need`, or a place behind all where there is none.
+    #[inline(always)]
+    pub(super) fn first_with(&self, need: W) -> usize {
+        let sizes = self.sizes.iter().zip(&PLACES);
+        least(sizes.map(|(size, place)| place | size.below(need) as u8))
+    }
+
+    /// The same from `start` on.
+    #[inline(always)]
+    pub(super) fn first_with_from(&self, need: W, start: usize) -> Option<usize> {
+        if start >= self.len() {
+            return None;
+        }
+        let sizes = self.sizes.iter().zip(&PLACES).zip(masks(&BEFORE, start));
+        let places = sizes.map(|((size, place), mask)| place | (size.below(need) | mask) as u8);
+        Some(least(places)).filter(|at| *at < self.len())
+    }
+
+    /// The greatest size, if that of item `at` were `instead`.
+    ///
+    /// For it is asked right after a size has changed: a vector that is read just after a part of it was
+    /// written has to wait for the write.
+    #[inline(always)]
+    pub(super) fn best_with(&self, at: usize, instead: W) -> W {
+        let sizes = self.sizes.iter().zip(masks(&ONLY, at));
+        let others = sizes.map(|(size, mask)| W::choose(*mask, W::LEAST, *size));
+        others.fold(instead, |best, size| if size > best { size } else { best })
+    }
+
+    /// The greatest size.
+    pub(super) fn best(&self) -> W {
+        self.sizes.into_iter().max().unwrap_or(W::LEAST)
+    }
+
+    /// Puts an item in, where there is room.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, at: usize, item: Item<W>) {
+        open(&mut self.keys, at, item.key);
+        open(&mut self.sizes, at, item.size);
+        open(&mut self.names, at, item.name);
+        self.len += 1;
+    }
+
+    /// Takes an item out.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, at: usize) {
+        close(&mut self.keys, at, Item::<W>::NOTHING.key);
+        close(&mut self.sizes, at, Item::<W>::NOTHING.size);
+        close(&mut self.names, at, Item::<W>::NOTHING.name);
+        self.len -= 1;
+    }
+
+    /// Deals the items of two neighbours out again, so that the left one has `left_len`: splits, lends
+    /// and joins.
+    pub(super) fn deal(left: &mut Self, right: &mut Self, left_len: usize) {
+        let lens = [left.len(), right.len()];
+        let Item { key, size, name } = Item::<W>::NOTHING;
+        deal([&mut left.keys, &mut right.keys], lens, left_len, key);
+        deal([&mut left.sizes, &mut right.sizes], lens, left_len, size);
+        deal([&mut left.names, &mut right.names], lens, left_len, name);
+        left.len = left_len as u32;
+        right.len = (lens[0] + lens[1] - left_len) as u32;
+    }
+}

@@ -1,0 +1,409 @@
+//! The tree by address: a B+-tree whose inner nodes know the greatest size below each child.
+//!
+//! The way to the leaf that was reached last is remembered: a hole that was found is changed at once
+//! afterwards, and its neighbours mostly lie in the same leaf.
+
+#[cfg(test)]
+mod check;
+mod reshape;
+
+use std::cell::Cell;
+
+use super::node::{Item, Node, Word};
+
+/// Levels above the leaves that the way to a leaf can have; far more than `u32` names of nodes need.
+const LEVELS: usize = if cfg!(test) { 16 } else { 8 };
+
+/// The name of no node.
+const NONE: u32 = u32::MAX;
+
+/// The way to a leaf: the inner node passed on each level and the slot taken in it, level 0 being the
+/// one above the leaves.
+#[derive(Clone, Default)]
+struct Way {
+    nodes: [Cell<u32>; LEVELS],
+    slots: [Cell<u32>; LEVELS],
+    /// The leaf; `NONE` where the nodes have changed since.
+    leaf: Cell<u32>,
+    /// The place in the leaf that was found or changed last.
+    at: Cell<u32>,
+}
+
+impl Way {
+    #[inline(always)]
+    fn step(&self, level: u32) -> (usize, usize) {
+        let level = level as usize;
+        (self.nodes[level].get() as usize, self.slots[level].get() as usize)
+    }
+
+    #[inline(always)]
+    fn arrive(&self, leaf: u32, at: usize) {
+        self.leaf.set(leaf);
+        self.at.set(at as u32);
+    }
+
+    #[inline(always)]
+    fn take(&self, level: u32, node: u32, slot: usize) {
+        self.nodes[level as usize].set(node);
+        self.slots[level as usize].set(slot as u32);
+    }
+}
+
+/// The tree.
+#[derive(Clone)]
+pub(super) struct Tree<W> {
+    nodes: Vec<Node<W>>,
+    spare: Vec<u32>,
+    root: u32,
+    /// Levels above the leaves.
+    height: u32,
+    /// The greatest size.
+    best: W,
+    len: usize,
+    way: Way,
+}
+
+impl<W: Word> Tree<W> {
+    pub(super) fn new() -> Self {
+        Tree {
+            nodes: Vec::new(),
+            spare: Vec::new(),
+            root: NONE,
+            height: 0,
+            best: W::LEAST,
+            len: 0,
+            way: Way::default(),
+        }
+    }
+
+    /// Forgets all entries and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.spare.clear();
+        (self.root, self.height) = (NONE, 0);
+        (self.best, self.len) = (W::LEAST, 0);
+        self.way.leaf.set(NONE);
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The greatest size; the least word where there is no entry.
+    #[inline(always)]
+    pub(super) fn best(&self) -> W {
+        self.best
+    }
+
+    /// Adds an entry. Panics if the key is there already.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, item: Item<W>) {
+        if self.len == 0 {
+            self.begin();
+        }
+        let (leaf, at) = self.place_of(item.key);
+        let node = &mut self.nodes[leaf];
+        assert!(
+            !node.holds(at, item.key),
+            "an index was given the same block twice"
+        );
+        if node.is_full() {
+            self.make_room(item.key);
+            return self.insert(item);
+        }
+        node.insert(at, item);
+        self.len += 1;
+        self.way.at.set(at as u32);
+        self.raise(item.size);
+    }
+
+    /// Removes an entry and returns it.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, key: W) -> Option<Item<W>> {
+        let (leaf, at) = self.find(key)?;
+        let item = self.nodes[leaf].item(at);
+        let best = self.best_without(leaf, at, item.size, W::LEAST);
+        let node = &mut self.nodes[leaf];
+        node.remove(at);
+        self.len -= 1;
+        // The next to change is mostly the one before.
+        self.way.at.set((at as u32).saturating_sub(1));
+        let is_sparse = node.is_sparse() && (self.height > 0 || self.len == 0);
+        self.sink(item.size, best);
+        if is_sparse {
+            self.thin_out();
+        }
+        Some(item)
+    }
+
+    /// Puts `new` in the place of the entry at `old`; false if there is none.
+    ///
+    /// Done in place where the order stays as it is. Panics if there is another entry at the new key.
+    #[inline(always)]
+    pub(super) fn change(&mut self, old: W, new: Item<W>) -> bool {
+        let Some((leaf, at)) = self.find(old) else {
+            return false;
+        };
+        if !self.keeps_place(leaf, at, old, new.key) {
+            self.move_far(old, new);
+            return true;
+        }
+        let before = self.nodes[leaf].sizes[at];
+        let best = self.best_without(leaf, at, before, new.size);
+        let node = &mut self.nodes[leaf];
+        node.keys[at] = new.key;
+        node.sizes[at] = new.size;
+        node.names[at] = new.name;
+        if new.size < before {
+            self.sink(before, best);
+        } else {
+            self.raise(new.size);
+        }
+        true
+    }
+
+    #[cold]
+    fn move_far(&mut self, old: W, new: Item<W>) {
+        self.remove(old);
+        self.insert(new);
+    }
+
+    /// Whether the entry at `at` may have the key `new` without another place in the order.
+    #[inline(always)]
+    fn keeps_place(&self, leaf: usize, at: usize, old: W, new: W) -> bool {
+        let node = &self.nodes[leaf];
+        if new > old {
+            if at + 1 < node.len() {
+                return new < node.keys[at + 1];
+            }
+            let (above, slot) = self.way.step(0);
+            return self.height == 0 || new <= self.nodes[above].keys[slot];
+        }
+        if new == old {
+            return true;
+        }
+        if at > 0 {
+            return node.keys[at - 1] < new;
+        }
+        let mut steps = (0..self.height).map(|level| self.way.step(level));
+        steps.find(|(_, slot)| *slot > 0).is_none_or(|(above, slot)| {
+            self.nodes[above].keys[slot - 1] < new
+        })
+    }
+
+    /// The entry at a key.
+    #[inline(always)]
+    fn find(&self, key: W) -> Option<(usize, usize)> {
+        if self.len == 0 {
+            return None;
+        }
+        let (leaf, at) = self.seek(key);
+        self.nodes[leaf].holds(at, key).then_some((leaf, at))
+    }
+
+    /// [`Self::place_of`], which is known where the key is the one that was found or changed last.
+    #[inline(always)]
+    fn seek(&self, key: W) -> (usize, usize) {
+        let (leaf, at) = (self.way.leaf.get() as usize, self.way.at.get() as usize);
+        match self.nodes.get(leaf) {
+            Some(node) if node.holds(at, key) => (leaf, at),
+            _ => self.place_of(key),
+        }
+    }
+
+    /// The leaf whose range holds `key`, and the place of the first entry in it that is not below, in a
+    /// tree that has nodes.
+    #[inline(always)]
+    fn place_of(&self, key: W) -> (usize, usize) {
+        let mut node = self.root;
+        for level in (0..self.height).rev() {
+            let inner = &self.nodes[node as usize];
+            let slot = inner.rank(key);
+            self.way.take(level, node, slot);
+            node = inner.names[slot];
+        }
+        let at = self.nodes[node as usize].rank(key);
+        self.way.arrive(node, at);
+        (node as usize, at)
+    }
+
+    /// The first entry whose size reaches `need`.
+    #[inline(always)]
+    pub(super) fn first_with(&self, need: W) -> Option<Item<W>> {
+        if need > self.best || self.len == 0 {
+            return None;
+        }
+        Some(self.first_below(self.height, self.root, need))
+    }
+
+    /// The first entry below a node of which one reaches `need`.
+    #[inline(always)]
+    fn first_below(&self, height: u32, mut node: u32, need: W) -> Item<W> {
+        for level in (0..height).rev() {
+            let inner = &self.nodes[node as usize];
+            let slot = inner.first_with(need);
+            self.way.take(level, node, slot);
+            node = inner.names[slot];
+        }
+        let leaf = &self.nodes[node as usize];
+        let at = leaf.first_with(need);
+        self.way.arrive(node, at);
+        leaf.item(at)
+    }
+
+    /// The first entry from `key` on whose size reaches `need`.
+    #[inline(always)]
+    pub(super) fn first_with_from(&self, need: W, key: W) -> Option<Item<W>> {
+        if need > self.best || self.len == 0 {
+            return None;
+        }
+        let (leaf, at) = self.seek(key);
+        let leaf = &self.nodes[leaf];
+        if let Some(at) = leaf.first_with_from(need, at) {
+            self.way.at.set(at as u32);
+            return Some(leaf.item(at));
+        }
+        self.first_with_after(need)
+    }
+
+    /// The first entry behind the leaf that was reached whose size reaches `need`.
+    fn first_with_after(&self, need: W) -> Option<Item<W>> {
+        for level in 0..self.height {
+            let (node, slot) = self.way.step(level);
+            let inner = &self.nodes[node];
+            if let Some(slot) = inner.first_with_from(need, slot + 1) {
+                self.way.take(level, node as u32, slot);
+                return Some(self.first_below(level, inner.names[slot], need));
+            }
+        }
+        None
+    }
+
+    /// The last entry whose key is not above `key`.
+    #[inline(always)]
+    pub(super) fn at_most(&self, key: W) -> Option<Item<W>> {
+        if self.len == 0 {
+            return None;
+        }
+        let (leaf, at) = self.place_of(key);
+        let leaf = &self.nodes[leaf];
+        if leaf.holds(at, key) {
+            return Some(leaf.item(at));
+        }
+        let Some(before) = at.checked_sub(1) else {
+            return self.last_before();
+        };
+        self.way.at.set(before as u32);
+        Some(leaf.item(before))
+    }
+
+    /// The first entry whose key is above `key`.
+    #[inline(always)]
+    pub(super) fn above(&self, key: W) -> Option<Item<W>> {
+        if self.len == 0 {
+            return None;
+        }
+        let (leaf, at) = self.seek(key);
+        let leaf = &self.nodes[leaf];
+        let at = at + usize::from(leaf.holds(at, key));
+        if at < leaf.len() {
+            self.way.at.set(at as u32);
+            return Some(leaf.item(at));
+        }
+        self.first_after()
+    }
+
+    /// The last entry of the leaf before the one that was reached.
+    fn last_before(&self) -> Option<Item<W>> {
+        let mut steps = (0..self.height).map(|level| (level, self.way.step(level)));
+        let (level, (node, slot)) = steps.find(|(_, (_, slot))| *slot > 0)?;
+        let mut node = &self.nodes[self.nodes[node].names[slot - 1] as usize];
+        for _ in 0..level {
+            node = &self.nodes[node.names[node.len() - 1] as usize];
+        }
+        Some(node.item(node.len() - 1))
+    }
+
+    /// The first entry of the leaf after the one that was reached.
+    fn first_after(&self) -> Option<Item<W>> {
+        let mut steps = (0..self.height).map(|level| (level, self.way.step(level)));
+        let (level, (node, slot)) =
+            steps.find(|(_, (node, slot))| slot + 1 < self.nodes[*node].len())?;
+        let mut node = &self.nodes[self.nodes[node].names[slot + 1] as usize];
+        for _ in 0..level {
+            node = &self.nodes[node.names[0] as usize];
+        }
+        Some(node.item(0))
+    }
+
+    /// The first entry of all.
+    pub(super) fn first(&self) -> Option<Item<W>> {
+        let mut node = self.root;
+        for level in (0..self.height).rev() {
+            self.way.take(level, node, 0);
+            node = self.nodes[node as usize].names[0];
+        }
+        self.way.arrive(node, 0);
+        (self.len > 0).then(|| self.nodes[node as usize].item(0))
+    }
+
+    /// All entries in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Item<W>> + '_ {
+        std::iter::successors(self.first(), |item| self.above(item.key))
+    }
+
+    /// Tells the nodes above the leaf that was reached of a size in it.
+    #[inline(always)]
+    fn raise(&mut self, size: W) {
+        for level in 0..self.height {
+            let (node, slot) = self.way.step(level);
+            let known = &mut self.nodes[node].sizes[slot];
+            if *known >= size {
+                return;
+            }
+            *known = size;
+        }
+        self.best = self.best.max(size);
+    }
+
+    /// The greatest size of a leaf, that was reached, when its entry at `at` has gone from `before` down
+    /// to `after`.
+    #[inline(always)]
+    fn best_without(&self, leaf: usize, at: usize, before: W, after: W) -> W {
+        let best = self.best_known(0);
+        if before == best && after < before {
+            self.nodes[leaf].best_with(at, after)
+        } else {
+            best
+        }
+    }
+
+    /// What is known, on `level` and above, of the sizes below the way to the leaf that was reached.
+    #[inline(always)]
+    fn best_known(&self, level: u32) -> W {
+        if level == self.height {
+            return self.best;
+        }
+        let (node, slot) = self.way.step(level);
+        self.nodes[node].sizes[slot]
+    }
+
+    /// Tells the nodes above the leaf that was reached, in which a size is no longer `before`, that its
+    /// greatest is `best` now.
+    #[inline(always)]
+    fn sink(&mut self, before: W, mut best: W) {
+        for level in 0..self.height {
+            let (node, slot) = self.way.step(level);
+            if self.nodes[node].sizes[slot] == best {
+                return;
+            }
+            let known = self.best_known(level + 1);
+            let node = &mut self.nodes[node];
+            let above = if known == before { node.best_with(slot, best) } else { known };
+            node.sizes[slot] = best;
+            best = above;
+        }
+        self.best = best;
+    }
+}
