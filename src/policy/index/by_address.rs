@@ -260,7 +260,8 @@ impl ByAddress {
             Form::Wide(tree) => (None, Some(tree)),
         };
         let narrow = narrow.into_iter();
-        let narrow = narrow.flat_map(|(tree, scale)| tree.iter().map(|item| from_narrow(item, scale)));
+        let narrow =
+            narrow.flat_map(|(tree, scale)| tree.iter().map(|item| from_narrow(item, scale)));
         let wide = wide.into_iter().flat_map(|tree| tree.iter().map(from_wide));
         narrow.chain(wide)
     }

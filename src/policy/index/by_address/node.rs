@@ -159,7 +159,12 @@ fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
     for start in (0..FAN).step_by(LANES).rev() {
         let before = match start {
             0 => [item, items[0], items[1], items[2]],
-            _ => [items[start - 1], items[start], items[start + 1], items[start + 2]],
+            _ => [
+                items[start - 1],
+                items[start],
+                items[start + 1],
+                items[start + 2],
+            ],
         };
         for lane in 0..LANES {
             let here = start + lane;
@@ -174,7 +179,11 @@ fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
 fn close<T: Cell>(items: &mut [T; FAN], at: usize, filler: T) {
     let is_before = masks(&BEFORE, at);
     for start in (0..FAN).step_by(LANES) {
-        let end = if start + LANES < FAN { items[start + LANES] } else { filler };
+        let end = if start + LANES < FAN {
+            items[start + LANES]
+        } else {
+            filler
+        };
         let after = [items[start + 1], items[start + 2], items[start + 3], end];
         for lane in 0..LANES {
             let here = start + lane;

@@ -11,12 +11,16 @@ impl<W: Word + std::fmt::Debug> Tree<W> {
             assert_eq!((self.nodes.len(), self.best), (0, W::LEAST));
             return;
         }
-        let (best, len) = self.check_node(self.root, self.height, [W::LEAST, W::GREATEST], &mut used);
+        let (best, len) =
+            self.check_node(self.root, self.height, [W::LEAST, W::GREATEST], &mut used);
         assert_eq!((self.best, self.len), (best, len));
         let root = &self.nodes[self.root as usize];
         assert!(self.height == 0 || root.len() >= 2, "an idle root");
         used.sort_unstable();
-        assert!(used.into_iter().eq(0..self.nodes.len() as u32), "a node lost");
+        assert!(
+            used.into_iter().eq(0..self.nodes.len() as u32),
+            "a node lost"
+        );
     }
 
     /// Nodes in use, leaves and inner ones.

@@ -111,7 +111,9 @@ impl<W: Word> Tree<W> {
         let right_slot = (slot + 1).min(self.nodes[above].len() - 1);
         let both_len = |left: usize| self.child_len(above, left) + self.child_len(above, left + 1);
         let right_first = [right_slot - 1, slot.saturating_sub(1)];
-        let fits = right_first.into_iter().find(|left| both_len(*left) <= JOINED);
+        let fits = right_first
+            .into_iter()
+            .find(|left| both_len(*left) <= JOINED);
         let Some(left_slot) = fits else {
             if self.child_len(above, slot) <= FAN / 4 {
                 self.even_out(level, above, right_slot - 1);
