@@ -8,6 +8,9 @@ mod node;
 mod scale;
 mod tree;
 
+#[cfg(test)]
+pub(super) use node::FAN;
+
 use super::Entry;
 use node::Item;
 use scale::Scale;

@@ -1,5 +1,8 @@
 //! Free blocks ordered by bytes, then by address.
 
+#[cfg(test)]
+mod tests;
+
 use super::Entry;
 use super::bins::Bins;
 use super::group::TWICE;
@@ -143,13 +146,23 @@ impl BySize {
         match self.rest.scale().widened(sizes, addresses) {
             Some(scale) => {
                 self.rest.restart(scale);
-                for Entry { bytes, address, block } in entries {
+                for Entry {
+                    bytes,
+                    address,
+                    block,
+                } in entries
+                {
                     self.rest.insert(bytes, address, block);
                 }
             }
             None => {
                 let mut wide = Bins::new(Scale::ANY);
-                for Entry { bytes, address, block } in entries {
+                for Entry {
+                    bytes,
+                    address,
+                    block,
+                } in entries
+                {
                     wide.insert(bytes, address, block);
                 }
                 self.rest = Bins::new(Scale::NONE);

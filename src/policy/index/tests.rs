@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::by_address::node::FAN;
+use super::by_address::FAN;
 use super::{ByAddress, BySize, Entry};
 
 /// Bytes from few values (equal sizes), of all magnitudes, or next to a power of two.

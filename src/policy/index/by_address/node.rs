@@ -4,7 +4,7 @@
 //! the items, for none could be guessed, and the compiler turns each loop into vector instructions.
 
 /// Items in a node. Fewer in tests, where small programs shall build tall trees.
-pub(super) const FAN: usize = if cfg!(test) { 8 } else { 32 };
+pub(in crate::policy::index) const FAN: usize = if cfg!(test) { 8 } else { 32 };
 
 /// What a column holds.
 pub(super) trait Cell: Copy {
