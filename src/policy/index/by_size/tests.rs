@@ -27,14 +27,14 @@ impl Draw {
             0..=2 => (512, address),
             3 => (512, (low % 300) << 8),
             // Sizes of one bin, and the same far up.
-            4 | 5 => ((1 << 30) + (high % 4096 << 8), address),
-            6 => ((1 << 20) + (high % 64 << 8), (1 << 46) + address),
+            4 | 5 => ((1 << 30) + ((high % 4096) << 8), address),
+            6 => ((1 << 20) + ((high % 64) << 8), (1 << 46) + address),
             // All magnitudes.
             7 => (256 << (high % 20), address),
             // Addresses next to 2^63, and at the end.
             8 => (
                 256 * (1 + high % 3),
-                (1 << 63) - (1 << 20) + (low % 8192 << 8),
+                (1 << 63) - (1 << 20) + ((low % 8192) << 8),
             ),
             9 => (high % 3, u64::MAX - low % 40),
             // No common granule; next to the greatest sizes.
