@@ -140,16 +140,17 @@ impl Scale {
         let shift = (sizes | addresses).trailing_zeros().min(self.shift);
         let used = |bits: u64| u64::BITS - (bits >> shift).leading_zeros();
         let address_bits = used(addresses).max(self.address_bits + self.shift - shift);
-        if used(sizes).max(1) + address_bits > u64::BITS {
+        // All other bits are for sizes, but for the highest: no word may have ones only.
+        let size_bits = (u64::BITS - 1).checked_sub(address_bits)?;
+        if used(sizes).max(1) > size_bits {
             return None;
         }
-        // All other bits are for sizes.
         Some(Scale {
             shift,
             address_bits,
             below_granule: low_bits(shift),
             address_mask: low_bits(address_bits),
-            odd_in_size: !(low_bits(u64::BITS - address_bits) << shift),
+            odd_in_size: !(low_bits(size_bits) << shift),
             odd_in_address: !(low_bits(address_bits) << shift),
         })
     }

@@ -260,6 +260,19 @@ fn a_finer_granule_and_wider_bits_keep_what_is_there() {
 }
 
 #[test]
+fn a_block_whose_bits_are_all_ones_is_like_others() {
+    for (bytes, address) in [(1, u64::MAX >> 1), (1, u64::MAX), (u64::MAX >> 1, 1)] {
+        let mut pair = Pair::default();
+        pair.insert((bytes, address));
+        pair.insert((bytes + 1, 0));
+        pair.check();
+        pair.ask((bytes, address));
+        pair.remove(0);
+        pair.check();
+    }
+}
+
+#[test]
 #[should_panic(expected = "the same block twice")]
 fn the_same_block_twice_is_a_bug() {
     let mut index = BySize::new();
