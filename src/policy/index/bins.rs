@@ -116,12 +116,12 @@ impl<W: Word> Bins<W> {
 
     /// Adds an entry that the scale holds. Panics if it is there already.
     #[inline]
-    pub(super) fn insert(&mut self, new: Entry) {
-        let (size, word) = self.scale.word(new.bytes, new.address);
+    pub(super) fn insert(&mut self, bytes: u64, address: u64, block: u32) {
+        let (size, word) = self.scale.word(bytes, address);
         let at = bin_of(size);
         self.words[at / 64 % WORDS] |= 1 << (at % 64);
         self.summary |= 1 << (at / 64);
-        self.insert_at(at, (word, new.block));
+        self.insert_at(at, (word, block));
     }
 
     #[inline]

@@ -1,5 +1,8 @@
 //! Free blocks ordered by bytes, then by address.
 
+#[cfg(test)]
+mod tests;
+
 use super::Entry;
 use super::bins::Bins;
 use super::group::TWICE;
@@ -51,25 +54,9 @@ macro_rules! rest {
                 let $bins = &$index.rest;
                 $call
             }
-            Some($bins) => seldom(|| $call),
+            Some($bins) => $call,
         }
     };
-    (mut $index:expr, $bins:ident => $call:expr) => {
-        match &mut $index.wide {
-            None => {
-                let $bins = &mut $index.rest;
-                $call
-            }
-            Some($bins) => seldom(|| $call),
-        }
-    };
-}
-
-/// Keeps the code of a call apart from that of its caller.
-#[cold]
-#[inline(never)]
-fn seldom<T>(call: impl FnOnce() -> T) -> T {
-    call()
 }
 
 impl BySize {
@@ -95,21 +82,22 @@ impl BySize {
         let total_bytes = self.total_bytes.checked_add(bytes);
         self.total_bytes = total_bytes.expect("free blocks exceed the address space");
         self.len += 1;
-        let new = Entry {
-            address,
-            bytes,
-            block,
-        };
         if bytes < self.top.bytes {
-            self.insert_in_rest(new);
+            self.insert_in_rest(bytes, address, block);
         } else {
-            self.insert_near_top(new);
+            self.insert_near_top(bytes, address, block);
         }
     }
 
     /// Adds a block, already counted, that may be the last one.
     #[cold]
-    fn insert_near_top(&mut self, mut new: Entry) {
+    #[inline(never)]
+    fn insert_near_top(&mut self, bytes: u64, address: u64, block: u32) {
+        let mut new = Entry {
+            address,
+            bytes,
+            block,
+        };
         if self.len == 1 {
             self.top = new;
             return;
@@ -118,49 +106,98 @@ impl BySize {
         if place(new) > place(self.top) {
             std::mem::swap(&mut self.top, &mut new);
         }
-        self.insert_in_rest(new);
+        self.insert_in_rest(new.bytes, new.address, new.block);
     }
 
     #[inline]
-    fn insert_in_rest(&mut self, new: Entry) {
-        if new.bytes > self.bound_bytes {
-            self.bound_bytes = new.bytes;
+    fn insert_in_rest(&mut self, bytes: u64, address: u64, block: u32) {
+        if bytes > self.bound_bytes {
+            self.bound_bytes = bytes;
         }
-        if self.wide.is_none() && !self.rest.holds(new.bytes, new.address) {
-            self.rescale(new);
+        if self.wide.is_none() && self.rest.holds(bytes, address) {
+            self.rest.insert(bytes, address, block);
+        } else {
+            self.insert_wide(bytes, address, block);
         }
-        rest!(mut self, bins => bins.insert(new));
+    }
+
+    /// Adds a block that the words cannot hold as they are.
+    #[cold]
+    #[inline(never)]
+    fn insert_wide(&mut self, bytes: u64, address: u64, block: u32) {
+        if self.wide.is_none() {
+            self.rescale(bytes, address);
+        }
+        match &mut self.wide {
+            None => self.rest.insert(bytes, address, block),
+            Some(bins) => bins.insert(bytes, address, block),
+        }
     }
 
     /// Gives the words room for an entry that they cannot hold. They only ever grow, so that this
     /// happens a hundred times at most.
-    #[cold]
-    fn rescale(&mut self, new: Entry) {
-        let mut entries: Vec<Entry> = self.rest.iter().collect();
-        entries.push(new);
-        match self.rest.scale().widened(&entries) {
-            Some(scale) => self.rest.restart(scale),
-            None => {
-                self.rest = Bins::new(Scale::NONE);
-                self.wide = Some(Box::new(Bins::new(Scale::ANY)));
-            }
+    fn rescale(&mut self, bytes: u64, address: u64) {
+        let entries: Vec<Entry> = self.rest.iter().collect();
+        let (mut sizes, mut addresses) = (bytes, address);
+        for entry in &entries {
+            sizes |= entry.bytes;
+            addresses |= entry.address;
         }
-        entries.pop();
-        for entry in entries {
-            rest!(mut self, bins => bins.insert(entry));
+        match self.rest.scale().widened(sizes, addresses) {
+            Some(scale) => {
+                self.rest.restart(scale);
+                for Entry {
+                    bytes,
+                    address,
+                    block,
+                } in entries
+                {
+                    self.rest.insert(bytes, address, block);
+                }
+            }
+            None => {
+                let mut wide = Bins::new(Scale::ANY);
+                for Entry {
+                    bytes,
+                    address,
+                    block,
+                } in entries
+                {
+                    wide.insert(bytes, address, block);
+                }
+                self.rest = Bins::new(Scale::NONE);
+                self.wide = Some(Box::new(wide));
+            }
         }
     }
 
     /// Removes a block; false if it was not there.
     #[inline]
     pub fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        if (bytes, address) == place(self.top) {
+        if bytes == self.top.bytes && address == self.top.address {
             return self.remove_top();
         }
-        let was_there = rest!(mut self, bins => bins.remove(bytes, address));
-        self.len -= usize::from(was_there);
-        self.total_bytes -= if was_there { bytes } else { 0 };
+        let was_there = self.remove_from_rest(bytes, address);
+        if was_there {
+            self.len -= 1;
+            self.total_bytes -= bytes;
+        }
         was_there
+    }
+
+    #[inline]
+    fn remove_from_rest(&mut self, bytes: u64, address: u64) -> bool {
+        match &mut self.wide {
+            None => self.rest.remove(bytes, address),
+            Some(_) => self.remove_wide(bytes, address),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_wide(&mut self, bytes: u64, address: u64) -> bool {
+        let wide = self.wide.as_mut();
+        wide.is_some_and(|bins| bins.remove(bytes, address))
     }
 
     /// Removes the last block, if there is one; the one before it takes its place.
@@ -175,7 +212,7 @@ impl BySize {
         self.top = last.unwrap_or(NO_BLOCK);
         self.bound_bytes = self.top.bytes;
         if let Some(last) = last {
-            rest!(mut self, bins => bins.remove(last.bytes, last.address));
+            self.remove_from_rest(last.bytes, last.address);
         }
         true
     }
@@ -204,12 +241,21 @@ impl BySize {
     #[inline]
     pub fn first_at_least(&self, bytes: u64) -> Option<Entry> {
         if bytes <= self.bound_bytes {
-            let found = rest!(self, bins => bins.first_of(bytes));
+            let found = match &self.wide {
+                None => self.rest.first_of(bytes),
+                Some(_) => self.first_of_wide(bytes),
+            };
             if found.is_some() {
                 return found;
             }
         }
         self.top_if(self.top.bytes >= bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_of_wide(&self, bytes: u64) -> Option<Entry> {
+        self.wide.as_ref()?.first_of(bytes)
     }
 
     /// The first block in order that is not before `(bytes, address)`.
@@ -281,7 +327,10 @@ impl BySize {
 
     /// Removes all blocks and keeps the memory.
     pub fn clear(&mut self) {
-        rest!(mut self, bins => bins.clear());
+        self.rest.clear();
+        if let Some(wide) = &mut self.wide {
+            wide.clear();
+        }
         self.len = 0;
         self.total_bytes = 0;
         self.top = NO_BLOCK;

@@ -134,26 +134,23 @@ impl Scale {
         odd_in_address: u64::MAX,
     };
 
-    /// A scale for `u64` words that holds what this one was made for and these entries too;
-    /// `None` where there is none.
-    pub(super) fn widened(self, entries: &[Entry]) -> Option<Scale> {
-        let or = |bits: u64, more: u64| bits | more;
-        let sizes = entries.iter().map(|entry| entry.bytes).fold(0, or);
-        let addresses = entries.iter().map(|entry| entry.address).fold(0, or);
+    /// A scale for `u64` words that holds what has these bits, too; `None` where there is none.
+    pub(super) fn widened(self, sizes: u64, addresses: u64) -> Option<Scale> {
         // Of what was there before, the scale keeps the granule and the highest address.
         let shift = (sizes | addresses).trailing_zeros().min(self.shift);
         let used = |bits: u64| u64::BITS - (bits >> shift).leading_zeros();
         let address_bits = used(addresses).max(self.address_bits + self.shift - shift);
-        if used(sizes).max(1) + address_bits > u64::BITS {
+        // All other bits are for sizes, but for the highest: no word may have ones only.
+        let size_bits = (u64::BITS - 1).checked_sub(address_bits)?;
+        if used(sizes).max(1) > size_bits {
             return None;
         }
-        // All other bits are for sizes.
         Some(Scale {
             shift,
             address_bits,
             below_granule: low_bits(shift),
             address_mask: low_bits(address_bits),
-            odd_in_size: !(low_bits(u64::BITS - address_bits) << shift),
+            odd_in_size: !(low_bits(size_bits) << shift),
             odd_in_address: !(low_bits(address_bits) << shift),
         })
     }
