@@ -4,10 +4,9 @@
 //! The flow is one straight line, and a room imports only what stands before it:
 //!
 //! source -> [`trace`] -> [`replay`] ([`policy`] <-> [`space`]) -> steps -> [`observe`] ->
-//! rows -> [`plot`]; beside them [`fidelity`] and [`whatif`], models against recordings,
-//! [`explain`], why a request failed, and [`cuda`], where a real card carries out the steps.
-//! rows -> [`plot`] and [`report`]; beside them [`fidelity`] and [`whatif`], models against recordings, and
-//! [`cuda`], where a real card carries out the steps.
+//! rows -> [`plot`] and [`report`]; beside them [`fidelity`] and [`whatif`], models against
+//! recordings, [`explain`], why a request failed, and [`cuda`], where a real card carries out
+//! the steps.
 
 pub mod bound;
 pub mod cli;

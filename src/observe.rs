@@ -16,7 +16,7 @@ mod testing;
 pub mod timeline;
 pub mod warnings;
 
-pub use failures::{Failure, Failures, Verdict};
+pub use failures::{Failure, Failures, LeftByOthers, Verdict};
 pub use free_lists::{FreeList, FreeLists};
 pub use hazards::{Hazard, Hazards};
 pub use histogram::{Histogram, RequestSizes};

@@ -24,6 +24,7 @@ mod hand;
 pub mod holes;
 pub mod hybrid;
 pub mod index;
+pub mod ledger;
 pub mod lifetime;
 pub mod limit;
 pub mod llama_cpp_pool;
@@ -51,6 +52,7 @@ pub use spec::Spec;
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{PoolId, PoolStep, Slot, StreamId};
+use ledger::{Batch, Carried, Ledger};
 
 /// How the blocks of a policy may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +231,12 @@ pub trait Policy: Send {
     /// The statistics that the modelled allocator keeps, by its own names.
     fn statistics(&self) -> Vec<(String, i64)> {
         Vec::new()
+    }
+
+    /// Carries a batch of events out. No policy writes this: the loop stands in the trait so
+    /// that it is compiled for each policy, which then costs one virtual call a batch.
+    fn carry(&mut self, ledger: &mut Ledger, space: &mut Space, batch: Batch<'_>) -> Carried {
+        ledger.carry(self, space, batch)
     }
 
     /// What this kind of policy counts besides the Space's sums.

@@ -67,24 +67,82 @@ pub enum State {
     /// Mapped, but its pages are counted and used at another address at the moment: a
     /// part of an alias that is in use, or an alias that is not.
     Lent,
+    /// No block any more: it was joined with a neighbour, or its segment is gone.
+    Gone,
 }
 
-/// 24 bytes a block. It ends where the next one of its segment begins.
+/// 16 bytes a block. It ends where the next one of its segment begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    base: u64,
+    /// First address, above the bits of the state.
+    word: u64,
     prev: u32,
     next: u32,
+}
+
+const _: () = assert!(size_of::<Block>() == 16);
+
+/// Bits of a block's word that hold its state.
+const STATE_BITS: u32 = 3;
+/// Where the addresses of a Space end, so that a word holds every one: 2 EiB.
+pub(crate) const ADDRESS_LIMIT: u64 = 1 << (u64::BITS - STATE_BITS);
+const STATE: u64 = (1 << STATE_BITS) - 1;
+const STATES: [State; 8] = [
+    State::Unmapped,
+    State::Free,
+    State::Used,
+    State::Pending,
+    State::Retired,
+    State::Lent,
+    State::Gone,
+    State::Gone,
+];
+
+impl Block {
+    #[inline]
+    fn word(base: u64, state: State) -> u64 {
+        base << STATE_BITS | state as u64
+    }
+
+    #[inline]
+    fn base(&self) -> u64 {
+        self.word >> STATE_BITS
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        STATES[(self.word & STATE) as usize]
+    }
+
+    #[inline]
+    fn is(&self, state: State) -> bool {
+        self.word & STATE == state as u64
+    }
+
+    #[inline]
+    fn set_base(&mut self, base: u64) {
+        self.word = base << STATE_BITS | self.word & STATE;
+    }
+
+    #[inline]
+    fn set_state(&mut self, state: State) {
+        self.word = self.word & !STATE | state as u64;
+    }
+}
+
+/// What else is known of a block: kept from the moment on at which the first block differs
+/// from what all blocks are at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Origin {
     segment: u32,
     stream: StreamId,
-    state: State,
     /// Bit 7: pinned. Bits 0 to 5: log2 of the alignment asked for.
     flags: u8,
 }
 
 const PINNED: u8 = 0x80;
 const ALIGN: u8 = 0x3f;
-const _: () = assert!(size_of::<Block>() == 24);
+const _: () = assert!(size_of::<Origin>() == 8);
 
 /// One answer of the driver: a mapped range, or a reservation whose pages come and go.
 #[derive(Debug, Clone, Copy)]
@@ -278,7 +336,15 @@ impl SpaceConfig {
 #[derive(Debug, Clone)]
 pub struct Space {
     blocks: Vec<Block>,
-    spare_blocks: Vec<u32>,
+    /// One a block, or empty while all are as at the beginning: of the first segment, on
+    /// stream 0, of no alignment and not pinned.
+    origins: Vec<Origin>,
+    /// Nothing needs more than the tiling and its sums: see `serve`.
+    is_plain: bool,
+    /// The block that was handed out last, and its bytes.
+    placed: (BlockId, u64),
+    /// The handle dropped last; each such block names the one dropped before it as its next.
+    spare_block: u32,
     segments: Vec<Segment>,
     spare_segments: Vec<u32>,
     counters: Counters,
@@ -306,9 +372,12 @@ impl Space {
     #[must_use]
     pub fn new(config: SpaceConfig) -> Self {
         let driver = Driver::new(config.addresses, &config.device);
-        Space {
+        let mut space = Space {
             blocks: Vec::new(),
-            spare_blocks: Vec::new(),
+            origins: Vec::new(),
+            is_plain: false,
+            placed: (BlockId(NONE), 0),
+            spare_block: NONE,
             segments: Vec::new(),
             spare_segments: Vec::new(),
             counters: Counters::default(),
@@ -327,7 +396,9 @@ impl Space {
             paused_until_ns: 0,
             stream_handles: Vec::new(),
             device: config.device,
-        }
+        };
+        space.judge_plain();
+        space
     }
 
     /// Tells the raw handles of the streams, which some allocators order by.
@@ -457,6 +528,10 @@ impl Space {
     #[inline(never)]
     fn broken(&self, block: u32, rule: &str) -> ! {
         let shown = self.blocks.get(block as usize);
-        panic!("event {}: {rule} (block {block}: {shown:?})", self.event)
+        let shown = shown.map(|block| (block.base(), block.state(), block.prev, block.next));
+        panic!(
+            "event {}: {rule} (block {block}: base, state, neighbours {shown:?})",
+            self.event
+        )
     }
 }

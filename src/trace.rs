@@ -19,6 +19,7 @@ pub mod plain;
 pub mod pytorch;
 #[cfg(test)]
 pub mod random;
+mod relay;
 pub mod rep;
 pub mod rmm;
 pub mod scale;

@@ -185,22 +185,22 @@ pub fn ppm(part: u64, whole: u64) -> u64 {
     if whole == 0 {
         return 0;
     }
-    match part.checked_mul(1_000_000) {
-        Some(scaled) => scaled / whole,
-        None => (u128::from(part) * 1_000_000 / u128::from(whole)) as u64,
+    // Below this the product fits, and so it is for every card there is.
+    if part < 1 << 44 {
+        return part * 1_000_000 / whole;
     }
+    (u128::from(part) * 1_000_000 / u128::from(whole)) as u64
 }
 
 /// Rounds `bytes` up to a multiple of `quantum`; `None` where that passes `u64::MAX`.
 ///
-/// # Panics
-/// If `quantum` is 0, which no parser of the crate lets through.
+/// `quantum` is not 0: no parser of the crate lets that through.
 #[inline]
 #[must_use]
 pub fn round_up(bytes: u64, quantum: u64) -> Option<u64> {
-    if quantum.is_power_of_two() {
-        // Without the division, which is dear.
-        let below = quantum - 1;
+    let below = quantum.wrapping_sub(1);
+    if quantum & below == 0 {
+        // A power of two, without the division, which is dear.
         return Some(bytes.checked_add(below)? & !below);
     }
     bytes.checked_next_multiple_of(quantum)

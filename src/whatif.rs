@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::observe::Row;
 use crate::policy::registry::Chosen;
 use crate::policy::{PolicyError, Registry};
 use crate::replay::{Observer, Replay};
@@ -73,6 +74,53 @@ pub const ORDERS: [AddressOrder; 5] = [
     AddressOrder::Shuffled(3),
 ];
 
+/// What one run came to, as far as a prediction tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    peak_reserved_bytes: u64,
+    failed: u64,
+    served_instead: u64,
+    driver_calls: u64,
+    statistics: Vec<(String, i64)>,
+}
+
+impl Ran {
+    /// What a row tells of its run; it has no statistics of the modelled allocator.
+    #[must_use]
+    pub fn of(row: &Row) -> Self {
+        Ran {
+            peak_reserved_bytes: row.peak_reserved_bytes,
+            failed: row.failed,
+            served_instead: row.counterfactual_requests,
+            driver_calls: row.driver_calls,
+            statistics: Vec::new(),
+        }
+    }
+}
+
+impl Prediction {
+    /// What a policy comes to: `own` is its run under the driver's own address order,
+    /// `others` are those under the other ones.
+    #[must_use]
+    pub fn new(policy: &str, own: Ran, others: &[Ran]) -> Self {
+        let (peak, failed) = (own.peak_reserved_bytes, own.failed);
+        let peaks = || others.iter().map(|run| run.peak_reserved_bytes);
+        let failures = || others.iter().map(|run| run.failed);
+        Prediction {
+            policy: policy.to_owned(),
+            peak_reserved_bytes: peak,
+            low_peak_reserved_bytes: peaks().fold(peak, u64::min),
+            high_peak_reserved_bytes: peaks().fold(peak, u64::max),
+            exact: peaks().all(|other| other == peak) && failures().all(|other| other == failed),
+            failed,
+            high_failed: failures().fold(failed, u64::max),
+            served_instead: own.served_instead,
+            driver_calls: own.driver_calls,
+            statistics: own.statistics,
+        }
+    }
+}
+
 /// Predicts what `chosen` would have reserved for `trace`.
 ///
 /// # Errors
@@ -86,33 +134,50 @@ pub fn predict(
     chosen: &Chosen,
     setup: &Setup,
 ) -> Result<Prediction, PolicyError> {
-    let runs: Vec<Replay> = ORDERS
-        .par_iter()
-        .map(|order| run(trace, registry, chosen, setup, order.clone()))
-        .collect::<Result<_, _>>()?;
-    let peaks = || runs.iter().map(peak_reserved_bytes);
-    let failures = || runs.iter().map(|run| run.totals().failed);
-    let own = &runs[0];
-    let (peak, failed) = (peak_reserved_bytes(own), own.totals().failed);
-    Ok(Prediction {
-        policy: chosen.label.clone(),
-        peak_reserved_bytes: peak,
-        low_peak_reserved_bytes: peaks().min().unwrap_or(peak),
-        high_peak_reserved_bytes: peaks().max().unwrap_or(peak),
-        exact: peaks().all(|other| other == peak) && failures().all(|other| other == failed),
-        failed,
-        high_failed: failures().max().unwrap_or(failed),
-        served_instead: own.totals().instants,
-        driver_calls: own.space().counters().driver_calls,
-        statistics: own.policy().statistics(),
-    })
+    let mut runs = under(&ORDERS, trace, registry, chosen, setup)?;
+    let own = runs.remove(0);
+    Ok(Prediction::new(&chosen.label, own, &runs))
 }
 
-fn peak_reserved_bytes(run: &Replay) -> u64 {
-    run.space().counters().peak_reserved_bytes
+/// The runs under every address order but the driver's own, for who has replayed that one.
+///
+/// # Errors
+/// As [`predict`].
+///
+/// # Panics
+/// As [`predict`].
+pub fn under_other_orders(
+    trace: &Trace,
+    registry: &Registry,
+    chosen: &Chosen,
+    setup: &Setup,
+) -> Result<Vec<Ran>, PolicyError> {
+    under(&ORDERS[1..], trace, registry, chosen, setup)
 }
 
-fn run(
+fn under(
+    orders: &[AddressOrder],
+    trace: &Trace,
+    registry: &Registry,
+    chosen: &Chosen,
+    setup: &Setup,
+) -> Result<Vec<Ran>, PolicyError> {
+    let moved = context_moved_at(trace);
+    let run = |order: &AddressOrder| {
+        let mut replay = begin(trace, registry, chosen, setup, order.clone())?;
+        feed_knowing(moved, trace, &mut replay, &mut (), |_, _| true);
+        Ok(Ran {
+            peak_reserved_bytes: replay.space().counters().peak_reserved_bytes,
+            failed: replay.totals().failed,
+            served_instead: replay.totals().instants,
+            driver_calls: replay.space().counters().driver_calls,
+            statistics: replay.policy().statistics(),
+        })
+    };
+    orders.par_iter().map(run).collect()
+}
+
+fn begin(
     trace: &Trace,
     registry: &Registry,
     chosen: &Chosen,
@@ -135,7 +200,6 @@ fn run(
         PolicyError::new(&chosen.label, what)
     })?;
     replay.name_streams(&trace.streams);
-    feed(trace, &mut replay, &mut (), &|_| ());
     Ok(replay)
 }
 
@@ -160,10 +224,21 @@ pub fn feed_while<O: Observer>(
     trace: &Trace,
     replay: &mut Replay,
     observer: &mut O,
+    go_on: impl FnMut(&Replay, u64) -> bool,
+) {
+    feed_knowing(context_moved_at(trace), trace, replay, observer, go_on);
+}
+
+/// The same, for who replays a trace many times: `moved` is its [`context_moved_at`].
+pub fn feed_knowing<O: Observer>(
+    moved: Option<usize>,
+    trace: &Trace,
+    replay: &mut Replay,
+    observer: &mut O,
     mut go_on: impl FnMut(&Replay, u64) -> bool,
 ) {
     let events = trace.events.len();
-    let moved = context_moved_at(trace).map_or(events, |event| event.min(events));
+    let moved = moved.map_or(events, |event| event.min(events));
     for range in [0..moved, moved..events] {
         if range.start > 0 && !range.is_empty() {
             replay.give_context_back();
@@ -200,8 +275,10 @@ pub fn feed_range<O: Observer>(
 }
 
 /// The one thing that a prediction takes from a recording beside its requests: when the
-/// context of the program moved, which no setting of the allocator changes.
-fn context_moved_at(trace: &Trace) -> Option<usize> {
+/// context of the program moved, which no setting of the allocator changes. It is looked
+/// for in all that was recorded.
+#[must_use]
+pub fn context_moved_at(trace: &Trace) -> Option<usize> {
     let facts = trace.truth.as_deref()?.entries.iter();
     let taken: Vec<Taken> = facts
         .filter(|fact| fact.kind == TruthKind::SegmentAlloc)

@@ -5,12 +5,13 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use vramlab::experiment::{Scene, Wanted, run_row};
 use vramlab::policy::Registry;
 use vramlab::space::Device;
 use vramlab::trace::open::OpenOptions;
 use vramlab::trace::{Trace, open::open};
 use vramlab::units::MIB;
-use vramlab::whatif::{Prediction, Setup, predict};
+use vramlab::whatif::{Prediction, Ran, Setup, predict, under_other_orders};
 
 /// What the file beside a recording says of it.
 #[derive(serde::Deserialize)]
@@ -143,4 +144,38 @@ fn every_recording_predicts_its_own_peaks() {
         wrong.extend(differences(&name, &under(&load(&torch, &name), &own), &own));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A comparison has replayed the driver's own order already: its row stands for that run.
+#[test]
+fn a_row_stands_for_the_run_under_the_drivers_own_order() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/service-cap.vlt.zst");
+    let trace = open(&file, &OpenOptions::default()).expect("it opens");
+    let device = Device {
+        page_bytes: 2 * MIB,
+        ..Device::bare(64 << 30)
+    };
+    let scene = Scene::new(
+        trace.into_iter().next().expect("a trace"),
+        Arc::new(device),
+        Wanted::ByTrace,
+    );
+    let setup = Setup {
+        device: Arc::clone(&scene.device),
+        capacity_bytes: scene.capacity.bytes,
+    };
+    let registry = Registry::default();
+    for name in ["pytorch", "pytorch-expandable"] {
+        let chosen = registry.find(name).expect("a preset");
+        let whole = predict(&scene.trace, &registry, &chosen, &setup).expect("runs");
+        let row = run_row(&scene, &registry, &chosen, &mut ()).expect("it is built");
+        let own = Ran::of(&row.expect("no rule is broken"));
+        let others = under_other_orders(&scene.trace, &registry, &chosen, &setup).expect("runs");
+        assert_eq!(others.len(), 4);
+        let pieced = Prediction {
+            statistics: whole.statistics.clone(),
+            ..Prediction::new(name, own, &others)
+        };
+        assert_eq!(pieced, whole);
+    }
 }

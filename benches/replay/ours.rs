@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vramlab::observe::summary::Summary;
 use vramlab::policy::fit::{Fit, Rule, Spec};
-use vramlab::policy::holes::{Holes, holds};
+use vramlab::policy::holes::{Holes, KnowsLargest, holds};
 use vramlab::policy::index::Entry;
 use vramlab::policy::{Policy, Registry};
 use vramlab::replay::Replay;
@@ -31,7 +31,9 @@ impl Holes for OrderedSet {
         Holes::remove(self, old);
         self.add(new);
     }
+}
 
+impl KnowsLargest for OrderedSet {
     fn largest_bytes(&self) -> u64 {
         self.0.last().map_or(0, |hole| hole.0)
     }

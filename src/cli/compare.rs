@@ -1,5 +1,6 @@
 //! `vramlab compare`: one trace, many policies, one table and its pictures.
 
+mod cells;
 mod gate;
 pub(super) mod ranks;
 mod results;
@@ -9,8 +10,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rayon::prelude::*;
 use serde::Serialize;
+
+use cells::Work;
 
 use super::CliError;
 use super::args::{CardArgs, JobsArgs, MapArgs, OpenArgs};
@@ -19,13 +21,13 @@ use super::load::{self, Heading};
 use super::output::{Output, say};
 use super::progress::Progress;
 use super::{map, sparkline};
-use crate::experiment::{Ended, Scene, Watch, caught, run_cell};
+use crate::experiment::{Ended, Scene, caught};
 use crate::fidelity::recorded_policy;
 use crate::files;
 use crate::observe::Row;
 use crate::policy::{Chosen, Registry};
 use crate::units::format_bytes;
-use crate::whatif::{PYTORCH_SETTINGS, Prediction, Setup, predict};
+use crate::whatif::{PYTORCH_SETTINGS, Prediction, Ran, Setup, under_other_orders};
 
 /// Replay traces under many policies: a table, csv files and plots
 ///
@@ -160,23 +162,18 @@ impl Compare {
             output.line(&line)?;
         }
         let progress = Progress::new((scene.trace.events.len() * policies.len()) as u64);
-        let cells = || {
-            let cell = |chosen: &Chosen| {
-                let watch = Watch {
-                    map: pictures || !self.no_plots,
-                    progress: &|events| progress.add(events),
-                    extra: (),
-                };
-                run_cell(scene, registry, chosen, watch)
-            };
-            policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
+        let work = Work {
+            scene,
+            registry,
+            progress: &progress,
+            maps: pictures || !self.no_plots,
+            plots: !self.no_plots,
         };
-        // The many short replays of the predictions fill what the cells leave idle.
-        let predictions = || predict_all(scene, registry, policies);
-        let (cells, predictions) = self.jobs.within(|| rayon::join(cells, predictions))?;
-        let cells = cells?;
+        let cells = self.jobs.within(|| work.all(policies))??;
         progress.end();
-        let ranked = rank(policies, &cells);
+        let ranked = rank(policies, cells.iter().map(|cell| &cell.ended));
+        let others = cells.iter().map(|cell| cell.others.as_deref());
+        let predictions = predictions(scene, policies.iter().zip(others), &ranked);
         output.line(&view::packing(scene))?;
         for line in view::lines(scene, &ranked, output) {
             output.line(&line)?;
@@ -190,9 +187,16 @@ impl Compare {
         for line in said.chain(view::idle_settings(scene, policies)) {
             output.line(&line)?;
         }
-        let plots = !self.no_plots;
-        self.jobs
-            .within(|| results::write(folder, scene, &ranked, source, plots))??;
+        let charts = policies.iter().zip(&cells);
+        let charts = charts.map(|(chosen, cell)| (&*chosen.label, &*cell.charts));
+        let given = results::Given {
+            folder,
+            scene,
+            ranked: &ranked,
+            source,
+            charts: (!self.no_plots).then(|| charts.collect()),
+        };
+        self.jobs.within(|| given.write())??;
         output.line(&format!("results are in {}", folder.path().display()))?;
         tell_memory();
         let broken: Vec<&str> = ranked.iter().filter_map(|cell| cell.broke()).collect();
@@ -243,24 +247,51 @@ fn tell_memory() {
     }
 }
 
-/// What each of PyTorch's settings would have reserved, under several address orders; the
-/// setting that the recording tells comes first. One that breaks a rule or cannot start is
-/// told by its row in the table.
-pub(super) fn predict_all(
+/// The runs of one of PyTorch's settings under every address order but the driver's own,
+/// which its cell has; none of another policy, or of one that breaks a rule or cannot start:
+/// its row in the table tells that.
+pub(super) fn other_orders(
     scene: &Scene,
     registry: &Registry,
-    policies: &[Chosen],
-) -> Vec<Prediction> {
+    chosen: &Chosen,
+) -> Option<Vec<Ran>> {
+    if chosen.algorithm != "pytorch" {
+        return None;
+    }
     let setup = Setup {
         device: scene.device.clone(),
         capacity_bytes: scene.capacity.bytes,
     };
+    caught(|| under_other_orders(&scene.trace, registry, chosen, &setup))
+        .ok()?
+        .ok()
+}
+
+/// What each of PyTorch's settings would have reserved, under several address orders; the
+/// setting that the recording tells comes first.
+pub(super) fn predictions<'a>(
+    scene: &Scene,
+    settings: impl Iterator<Item = (&'a Chosen, Option<&'a [Ran]>)>,
+    ranked: &[Ranked<'_>],
+) -> Vec<Prediction> {
     let own = recorded_policy(&scene.trace).unwrap_or_else(|| "pytorch".into());
-    let settings = policies
-        .par_iter()
-        .filter(|chosen| chosen.algorithm == "pytorch");
-    let made = |chosen: &Chosen| caught(|| predict(&scene.trace, registry, chosen, &setup));
-    let mut made: Vec<Prediction> = settings.filter_map(|it| made(it).ok()?.ok()).collect();
+    let row = |chosen: &Chosen| {
+        let mut cells = ranked
+            .iter()
+            .filter(|cell| cell.chosen.label == chosen.label);
+        match cells.next()?.ended {
+            Ended::Replayed(seen) => Some(&seen.row),
+            _ => None,
+        }
+    };
+    let made = settings.filter_map(|(chosen, others)| {
+        Some(Prediction::new(
+            &chosen.label,
+            Ran::of(row(chosen)?),
+            others?,
+        ))
+    });
+    let mut made: Vec<Prediction> = made.collect();
     made.sort_by_key(|prediction| prediction.policy != own);
     made
 }
@@ -282,7 +313,10 @@ impl Ranked<'_> {
 
 /// Best first: by failures, then footprint, then name; what did not start comes after,
 /// what broke a rule last.
-pub(super) fn rank<'a>(policies: &'a [Chosen], cells: &'a [Ended]) -> Vec<Ranked<'a>> {
+pub(super) fn rank<'a>(
+    policies: &'a [Chosen],
+    cells: impl IntoIterator<Item = &'a Ended>,
+) -> Vec<Ranked<'a>> {
     let cells = policies.iter().zip(cells);
     let mut ranked: Vec<Ranked<'a>> = cells
         .map(|(chosen, ended)| Ranked { chosen, ended })

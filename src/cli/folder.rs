@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::CliError;
 use crate::files::write_without_waiting;
-use crate::plot::{self, Chart};
+use crate::plot::{self, Chart, Format};
 
 /// Where results go.
 pub struct Folder {
@@ -82,9 +82,17 @@ impl Folder {
     /// # Errors
     /// What drawing or the system says.
     pub fn chart(&self, name: &str, chart: &Chart) -> Result<(), CliError> {
-        for (format, bytes) in plot::render_both(chart)? {
+        self.drawn(name, &plot::render_both(chart)?)
+    }
+
+    /// Writes a chart that is drawn.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn drawn(&self, name: &str, drawn: &[(Format, Vec<u8>)]) -> Result<(), CliError> {
+        for (format, bytes) in drawn {
             let name = format!("{name}.{}", format.extension());
-            self.file(&name, |out| out.write_all(&bytes))?;
+            self.file(&name, |out| out.write_all(bytes))?;
         }
         Ok(())
     }

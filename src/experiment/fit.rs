@@ -19,7 +19,6 @@ use crate::policy::{Chosen, Registry};
 use crate::replay::Replay;
 use crate::space::SpaceConfig;
 use crate::units::ppm;
-use crate::whatif::feed_while;
 
 /// The answer is exact to one part in so many, or to a page of the card where that is more.
 const PARTS: u64 = 1024;
@@ -154,7 +153,7 @@ impl Search<'_> {
                 return false;
             };
             replay.name_streams(&trace.streams);
-            feed_while(trace, &mut replay, &mut (), |replay, _| {
+            self.scene.feed(&mut replay, &mut (), |replay, _| {
                 replay.totals().failed == 0
             });
             replay.totals().failed == 0

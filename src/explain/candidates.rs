@@ -127,7 +127,7 @@ impl<'a> Candidates<'a> {
             let passable = match space.state(block) {
                 State::Free | State::Unmapped => true,
                 State::Used => at.is_some(),
-                State::Pending | State::Retired | State::Lent => false,
+                State::Pending | State::Retired | State::Lent | State::Gone => false,
             };
             if !passable {
                 runs.push(Vec::new());

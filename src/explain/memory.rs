@@ -122,7 +122,7 @@ fn of_block(space: &Space, block: BlockId) -> Sums {
         State::Pending => sums.pending_bytes = bytes,
         State::Retired => sums.retired_bytes = bytes,
         // Lent pages are counted where they are used.
-        State::Unmapped | State::Lent => return sums,
+        State::Unmapped | State::Lent | State::Gone => return sums,
     }
     sums.reserved_bytes = bytes;
     sums
@@ -195,7 +195,7 @@ fn map(space: &Space, segment: SegmentId) -> String {
             State::Used | State::Lent => 0,
             State::Free => 1,
             State::Pending | State::Retired => 2,
-            State::Unmapped => 3,
+            State::Unmapped | State::Gone => 3,
         };
         let mut from = space.base(block);
         while from < space.end(block) {

@@ -69,7 +69,7 @@ pub(super) fn final_blocks(space: &Space) -> Vec<LastBlock> {
             State::Free => 0,
             State::Used => 1,
             State::Pending => 2,
-            State::Unmapped | State::Retired | State::Lent => return None,
+            State::Unmapped | State::Retired | State::Lent | State::Gone => return None,
         };
         Some((space.base(block), space.bytes(block), state))
     };

@@ -6,6 +6,7 @@
 mod verdict;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,10 +57,14 @@ pub struct Failures {
     keep: usize,
     records: Vec<Failure>,
     counts: [u64; Verdict::ALL.len()],
-    left_by_others: Vec<Left>,
+    left_by_others: LeftByOthers,
 }
 
-/// What other processes left of the card during one event.
+/// What other processes left of the card, as a recording tells it. Many replays share it.
+#[derive(Debug, Clone, Default)]
+pub struct LeftByOthers(Arc<[Left]>);
+
+/// What they left during one event.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     event: u32,
@@ -77,11 +82,17 @@ impl Failures {
     /// processes.
     #[must_use]
     pub fn new(keep: usize, truth: Option<&Truth>) -> Self {
+        Failures::beside(keep, truth.map(LeftByOthers::of).unwrap_or_default())
+    }
+
+    /// Keeps the first `keep` records beside other processes.
+    #[must_use]
+    pub fn beside(keep: usize, left_by_others: LeftByOthers) -> Self {
         Failures {
             keep,
             records: Vec::new(),
             counts: [0; Verdict::ALL.len()],
-            left_by_others: truth.map(left_by_others).unwrap_or_default(),
+            left_by_others,
         }
     }
 
@@ -115,15 +126,13 @@ impl Failures {
         Ok(())
     }
 
-    fn left(&self, event: u64) -> Option<u64> {
-        let at = self
-            .left_by_others
-            .binary_search_by_key(&event, |left| u64::from(left.event));
-        at.ok().map(|at| self.left_by_others[at].bytes)
-    }
-
     fn record(&mut self, moment: &Moment<'_>, request: &Request, shortage: OutOfMemory) {
-        let verdict = verdict::of(moment, request, shortage, self.left(moment.index));
+        let verdict = verdict::of(
+            moment,
+            request,
+            shortage,
+            self.left_by_others.during(moment.index),
+        );
         self.counts[verdict as usize] += 1;
         if self.records.len() >= self.keep {
             return;
@@ -158,38 +167,48 @@ impl Observer for Failures {
     }
 }
 
-/// Recorded reserved plus device-free bytes, for every event that tells both: what the
-/// recorded process could have had of the card.
-fn left_by_others(truth: &Truth) -> Vec<Left> {
-    let mut reserved: Option<u64> = (!truth.initial.is_empty())
-        .then(|| truth.initial.iter().map(|segment| segment.bytes).sum());
-    let mut left = Vec::new();
-    for group in truth.entries.chunk_by(|a, b| a.event == b.event) {
-        let mut device_free = None;
-        for entry in group {
-            let known = reserved.unwrap_or(0);
-            match entry.kind {
-                TruthKind::SegmentAlloc | TruthKind::SegmentMap => {
-                    reserved = Some(known.saturating_add(entry.bytes));
+impl LeftByOthers {
+    /// Recorded reserved plus device-free bytes, for every event that tells both: what the
+    /// recorded process could have had of the card.
+    #[must_use]
+    pub fn of(truth: &Truth) -> Self {
+        let mut reserved: Option<u64> = (!truth.initial.is_empty())
+            .then(|| truth.initial.iter().map(|segment| segment.bytes).sum());
+        let mut left = Vec::new();
+        for group in truth.entries.chunk_by(|a, b| a.event == b.event) {
+            let mut device_free = None;
+            for entry in group {
+                let known = reserved.unwrap_or(0);
+                match entry.kind {
+                    TruthKind::SegmentAlloc | TruthKind::SegmentMap => {
+                        reserved = Some(known.saturating_add(entry.bytes));
+                    }
+                    TruthKind::SegmentFree | TruthKind::SegmentUnmap => {
+                        reserved = Some(known.saturating_sub(entry.bytes));
+                    }
+                    TruthKind::ReservedAfter => reserved = Some(entry.bytes),
+                    // 0 stands for a recording that does not tell.
+                    TruthKind::Oom if entry.address > 0 => device_free = Some(entry.address),
+                    TruthKind::DeviceFreeAfter => device_free = Some(entry.bytes),
+                    _ => {}
                 }
-                TruthKind::SegmentFree | TruthKind::SegmentUnmap => {
-                    reserved = Some(known.saturating_sub(entry.bytes));
-                }
-                TruthKind::ReservedAfter => reserved = Some(entry.bytes),
-                // 0 stands for a recording that does not tell.
-                TruthKind::Oom if entry.address > 0 => device_free = Some(entry.address),
-                TruthKind::DeviceFreeAfter => device_free = Some(entry.bytes),
-                _ => {}
+            }
+            if let (Some(reserved), Some(free)) = (reserved, device_free) {
+                left.push(Left {
+                    event: group[0].event,
+                    bytes: reserved.saturating_add(free),
+                });
             }
         }
-        if let (Some(reserved), Some(free)) = (reserved, device_free) {
-            left.push(Left {
-                event: group[0].event,
-                bytes: reserved.saturating_add(free),
-            });
-        }
+        LeftByOthers(left.into())
     }
-    left
+
+    fn during(&self, event: u64) -> Option<u64> {
+        let at = self
+            .0
+            .binary_search_by_key(&event, |left| u64::from(left.event));
+        at.ok().map(|at| self.0[at].bytes)
+    }
 }
 
 #[cfg(test)]

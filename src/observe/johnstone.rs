@@ -18,8 +18,6 @@ use crate::units::ppm;
 pub struct Johnstone {
     sum_ppm: u128,
     points: u64,
-    last: Point,
-    last_ppm: u64,
     most_live: Point,
     most_held: Point,
 }
@@ -42,18 +40,13 @@ impl Johnstone {
     /// How things stand after an event: requested and live, and held by the allocator.
     #[inline]
     pub fn see(&mut self, live_bytes: u64, held_bytes: u64) {
+        self.see_peak(live_bytes, held_bytes);
         let point = Point {
             live_bytes,
             held_bytes,
         };
-        // A division an event is dear: it is done only where something changed.
-        if point != self.last {
-            self.last = point;
-            self.last_ppm = point.overhead_ppm().unwrap_or(0);
-            self.see_peak(live_bytes, held_bytes);
-        }
-        if live_bytes > 0 {
-            self.sum_ppm += u128::from(self.last_ppm);
+        if let Some(overhead_ppm) = point.overhead_ppm() {
+            self.sum_ppm += u128::from(overhead_ppm);
             self.points += 1;
         }
     }

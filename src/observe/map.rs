@@ -13,6 +13,7 @@
 mod largest;
 mod mapped;
 pub mod raster;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -170,12 +171,17 @@ impl MapObserver {
             self.close(slot, end);
         }
         let (mapped, mapped_left_out) = self.mapped.finish(end);
+        let rectangles = self.blocks.finish(|small| {
+            self.in_raster += 1;
+            self.raster.add(small);
+        });
+        let (columns, cells) = self.raster.finish(end);
         AddressMap {
             end,
-            rectangles: self.blocks.into_sorted(),
+            rectangles,
             in_raster: self.in_raster,
-            cells: self.raster.cells(end),
-            columns: self.raster.columns(),
+            cells,
+            columns,
             mapped,
             mapped_left_out,
         }
@@ -196,10 +202,10 @@ impl MapObserver {
             to: now,
             ..live.rectangle
         };
-        if let Some(small) = self.blocks.push(rectangle) {
+        self.blocks.push(rectangle, |small| {
             self.in_raster += 1;
-            self.raster.add(&small);
-        }
+            self.raster.add(small);
+        });
     }
 
     /// Blocks were moved: handles stay, addresses change.

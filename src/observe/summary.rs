@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::johnstone::Johnstone;
-use crate::replay::{Moment, Observer, Outcome, Replay};
+use crate::replay::{Moment, Observer, Outcome, Replay, Run};
 use crate::trace::Event;
 use crate::units::ppm;
 
@@ -85,34 +85,20 @@ pub struct Summary {
 /// Mean and peak of external fragmentation over the events after which something is free.
 #[derive(Debug, Clone, Copy, Default)]
 struct External {
-    last: (u64, u64),
-    last_ppm: u64,
     sum_ppm: u64,
     count: u64,
     peak_ppm: u64,
 }
 
-/// Peak of internal fragmentation.
-#[derive(Debug, Clone, Copy, Default)]
-struct Internal {
-    last: (u64, u64),
-    peak_ppm: Option<u64>,
-}
-
 impl External {
     #[inline]
     fn see(&mut self, free_bytes: u64, largest_bytes: u64) {
-        if free_bytes == 0 {
-            return;
+        if free_bytes > 0 {
+            let value_ppm = ppm(free_bytes - largest_bytes, free_bytes);
+            self.peak_ppm = self.peak_ppm.max(value_ppm);
+            self.sum_ppm += value_ppm;
+            self.count += 1;
         }
-        // A division an event is dear: it is done only where something changed.
-        if self.last != (free_bytes, largest_bytes) {
-            self.last = (free_bytes, largest_bytes);
-            self.last_ppm = ppm(free_bytes - largest_bytes, free_bytes);
-            self.peak_ppm = self.peak_ppm.max(self.last_ppm);
-        }
-        self.sum_ppm += self.last_ppm;
-        self.count += 1;
     }
 
     fn peak_ppm(&self) -> Option<u64> {
@@ -124,36 +110,39 @@ impl External {
     }
 }
 
+/// Peak of internal fragmentation.
+#[derive(Debug, Clone, Copy, Default)]
+struct Internal {
+    /// One more than the peak in parts per million; 0 where nothing was ever used.
+    next_ppm: u64,
+}
+
 impl Internal {
     #[inline]
     fn see(&mut self, requested: u64, occupied: u64) {
-        if occupied == 0 || self.last == (requested, occupied) {
-            return;
+        let waste = occupied.wrapping_sub(requested);
+        // A division an event is dear: most events are no new peak, which is told without.
+        let is_small = (waste | occupied) < 1 << 43;
+        if !(is_small && waste * 1_000_000 < self.next_ppm * occupied) && occupied > 0 {
+            let value_ppm = ppm(occupied - requested, occupied);
+            self.next_ppm = self.next_ppm.max(value_ppm + 1);
         }
-        self.last = (requested, occupied);
-        let waste = occupied - requested;
-        if let Some(peak_ppm) = self.peak_ppm {
-            // No new peak, told without a division: waste / occupied is below the next ppm.
-            let bound = u128::from(peak_ppm + 1) * u128::from(occupied);
-            if u128::from(waste) * 1_000_000 < bound {
-                return;
-            }
-        }
-        self.peak_ppm = Some(ppm(waste, occupied));
+    }
+
+    fn peak_ppm(&self) -> Option<u64> {
+        self.next_ppm.checked_sub(1)
     }
 }
 
 impl Observer for Summary {
     #[inline]
     fn see(&mut self, moment: &Moment<'_>) {
-        let counters = moment.space.counters();
         let requested = moment.totals.requested_bytes;
-        self.span_ns.get_or_insert((moment.time_ns, 0)).1 = moment.time_ns;
-        self.peak_requested_bytes = self.peak_requested_bytes.max(requested);
-        self.external
-            .see(counters.free_bytes, moment.largest_free_bytes);
-        self.internal.see(requested, counters.used_bytes);
-        self.overhead.see(requested, moment.footprint_bytes);
+        self.see_run(&Run {
+            first_ns: moment.time_ns,
+            last_ns: moment.time_ns,
+            glances: &[moment.glance()],
+        });
         self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
         match moment.outcome {
             Outcome::Failed(_) => {
@@ -166,6 +155,33 @@ impl Observer for Summary {
             }
             _ => {}
         }
+    }
+
+    fn wants_moments(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn see_run(&mut self, run: &Run<'_>) {
+        self.span_ns.get_or_insert((run.first_ns, 0)).1 = run.last_ns;
+        // Sums are kept in registers over a run.
+        let Summary {
+            mut peak_requested_bytes,
+            mut external,
+            mut internal,
+            mut overhead,
+            ..
+        } = *self;
+        for glance in run.glances {
+            peak_requested_bytes = peak_requested_bytes.max(glance.requested_bytes);
+            external.see(glance.free_bytes, glance.largest_free_bytes);
+            internal.see(glance.requested_bytes, glance.used_bytes);
+            overhead.see(glance.requested_bytes, glance.footprint_bytes);
+        }
+        self.peak_requested_bytes = peak_requested_bytes;
+        self.external = external;
+        self.internal = internal;
+        self.overhead = overhead;
     }
 }
 
@@ -206,7 +222,7 @@ impl Summary {
             high_water_bytes: counters.high_water_bytes,
             peak_external_fragmentation_ppm: self.external.peak_ppm(),
             mean_external_fragmentation_ppm: self.external.mean_ppm(),
-            peak_internal_fragmentation_ppm: self.internal.peak_ppm,
+            peak_internal_fragmentation_ppm: self.internal.peak_ppm(),
             moved_bytes: counters.moved_bytes,
             moves: counters.moves,
             compactions: tallies.compactions,

@@ -77,6 +77,16 @@ impl Range {
         }
     }
 
+    /// Takes in the value that follows; most stay as they were.
+    #[inline]
+    fn take(&mut self, value: u64) {
+        if value != self.last {
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+            self.last = value;
+        }
+    }
+
     fn join(&mut self, later: Range) {
         self.min = self.min.min(later.min);
         self.max = self.max.max(later.max);
@@ -127,6 +137,24 @@ impl Bucket {
             external_fragmentation_ppm: fragmentation_ppm.map(Range::at),
             failed: sample.failed,
         }
+    }
+
+    /// Takes in what was seen after the event that follows.
+    #[inline]
+    fn take(&mut self, event: u64, time_ns: u64, sample: &Sample, fragmentation_ppm: Option<u64>) {
+        self.last_event = event;
+        self.last_ns = time_ns;
+        self.requested_bytes.take(sample.requested_bytes);
+        self.occupied_bytes.take(sample.occupied_bytes);
+        self.reserved_bytes.take(sample.reserved_bytes);
+        self.free_bytes.take(sample.free_bytes);
+        self.largest_free_bytes.take(sample.largest_free_bytes);
+        match (&mut self.external_fragmentation_ppm, fragmentation_ppm) {
+            (Some(range), Some(ppm)) => range.take(ppm),
+            (none, Some(ppm)) => *none = Some(Range::at(ppm)),
+            (_, None) => {}
+        }
+        self.failed = sample.failed;
     }
 
     /// Takes in the bucket that follows.
@@ -200,11 +228,10 @@ impl Timeline {
             self.last_ppm = sample.external_fragmentation_ppm();
         }
         self.last = *sample;
-        let new = Bucket::of(event, time_ns, sample, self.last_ppm);
         if let Some(bucket) = self.buckets.last_mut()
             && bucket.events() < self.span
         {
-            bucket.join(&new);
+            bucket.take(event, time_ns, sample, self.last_ppm);
             return;
         }
         if self.buckets.len() == self.most {
@@ -212,6 +239,7 @@ impl Timeline {
             self.add(event, time_ns, sample);
             return;
         }
+        let new = Bucket::of(event, time_ns, sample, self.last_ppm);
         self.buckets.push(new);
     }
 

@@ -74,7 +74,8 @@ pub(super) fn svg(scene: &Scene) -> Result<Vec<u8>, PlotError> {
 /// The scene as a PNG file.
 pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, PlotError> {
     let (width, height) = (scene.width as usize, scene.height as usize);
-    let mut large = vec![0; width * height * OVERSAMPLE * OVERSAMPLE * 3];
+    // White, as the sheet is.
+    let mut large = vec![255; width * height * OVERSAMPLE * OVERSAMPLE * 3];
     let size = ((width * OVERSAMPLE) as u32, (height * OVERSAMPLE) as u32);
     let backend = BitMapBackend::with_buffer(&mut large, size);
     Pen {
@@ -99,19 +100,21 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, PlotError> {
 /// Averages squares of two by two pixels.
 fn shrink(large: &[u8], width: usize, height: usize) -> Vec<u8> {
     let row = width * OVERSAMPLE * 3;
-    let mut small = Vec::with_capacity(width * height * 3);
+    let mut small = vec![0; width * height * 3];
     let mut sums = vec![0u16; row];
-    for y in 0..height {
-        let upper = &large[2 * y * row..][..row];
-        let lower = &large[(2 * y + 1) * row..][..row];
-        // Rows first: every byte has its like below it, so that many are added at once.
+    let mut means = vec![0u8; row - 3];
+    for (y, line) in small.chunks_exact_mut(width * 3).enumerate() {
+        let (upper, lower) = large[2 * y * row..][..2 * row].split_at(row);
+        // Every byte has its like below it and three further on, so that many are added at
+        // once; of the means every second pixel's is one of a whole square.
         for ((sum, a), b) in sums.iter_mut().zip(upper).zip(lower) {
-            *sum = u16::from(*a) + u16::from(*b) + 1;
+            *sum = u16::from(*a) + u16::from(*b);
         }
-        for pair in sums.as_chunks::<6>().0 {
-            let [r0, g0, b0, r1, g1, b1] = *pair;
-            let mean = |a: u16, b: u16| ((a + b) / 4) as u8;
-            small.extend_from_slice(&[mean(r0, r1), mean(g0, g1), mean(b0, b1)]);
+        for ((mean, a), b) in means.iter_mut().zip(&sums).zip(&sums[3..]) {
+            *mean = ((a + b + 2) / 4) as u8;
+        }
+        for (pixel, mean) in line.chunks_exact_mut(3).zip(means.chunks(6)) {
+            pixel.copy_from_slice(&mean[..3]);
         }
     }
     small
@@ -128,11 +131,10 @@ struct Pen<DB> {
 impl<DB: DrawingBackend> Pen<DB> {
     fn draw(mut self, scene: &Scene) -> Result<(), PlotError> {
         self.backend.ensure_prepared().map_err(PlotError::backend)?;
-        self.rect(
-            (0.0, 0.0),
-            (scene.width, scene.height),
-            fill((255, 255, 255), 1.0),
-        )?;
+        if self.vector {
+            let sheet = (scene.width, scene.height);
+            self.rect((0.0, 0.0), sheet, fill((255, 255, 255), 1.0))?;
+        }
         for mark in &scene.marks {
             match mark {
                 Mark::Line {

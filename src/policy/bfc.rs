@@ -244,11 +244,11 @@ impl Policy for Bfc {
         if self.rules.collects {
             more = more.max(self.collected_bytes(space));
         }
-        self.free.largest().map_or(0, |found| found.bytes).max(more)
+        self.free.largest_bytes().max(more)
     }
 
     fn largest_free(&self, _: &Space) -> Option<u64> {
-        Some(self.free.largest().map_or(0, |found| found.bytes))
+        Some(self.free.largest_bytes())
     }
 
     fn trim(&mut self, space: &mut Space) {

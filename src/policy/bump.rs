@@ -11,7 +11,7 @@
 use serde::Deserialize;
 
 use super::{Motion, Policy};
-use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
+use crate::space::{BlockId, Hole, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
 use crate::units::{round_up, serde_align};
 
@@ -51,6 +51,8 @@ pub struct Bump {
     spec: Spec,
     /// The hole that the offset is in; `None` when the end is reached.
     hole: Option<BlockId>,
+    /// Bytes of that hole; 0 where there is none.
+    hole_bytes: u64,
     /// Where all of it lies, from the start on.
     segment: Option<SegmentId>,
     live: u64,
@@ -65,15 +67,22 @@ impl Bump {
         Bump {
             spec,
             hole: None,
+            hole_bytes: 0,
             segment: None,
             live: 0,
             scattered: false,
         }
     }
 
+    /// The offset goes to the start of a hole.
+    fn point_at(&mut self, hole: Option<BlockId>, space: &Space) {
+        self.hole = hole;
+        self.hole_bytes = hole.map_or(0, |hole| space.bytes(hole));
+    }
+
     /// The offset goes back: retired memory is free again, neighbours are joined.
     fn reset(&mut self, space: &mut Space) {
-        self.hole = None;
+        let mut lowest = None;
         let mut at = self.segment.map(|segment| space.first(segment));
         while let Some(block) = at {
             if space.state(block) == State::Retired {
@@ -85,10 +94,11 @@ impl Bump {
             }
             if let Some(below) = space.free_prev(block) {
                 space.merge(below, block);
-            } else if self.hole.is_none() {
-                self.hole = Some(block);
+            } else if lowest.is_none() {
+                lowest = Some(block);
             }
         }
+        self.point_at(lowest, space);
     }
 
     /// Sets a free block aside until the next reset, joined with waste below it.
@@ -111,6 +121,35 @@ impl Bump {
         }
     }
 
+    /// Serves a request that the hole at the offset does not, or not at once.
+    #[inline(never)]
+    fn alloc_far(
+        &mut self,
+        bytes: u64,
+        request: &Request,
+        space: &mut Space,
+    ) -> Result<BlockId, OutOfMemory> {
+        let align = request.align.max(1);
+        let Some(mut block) = self.advance(bytes, align, space) else {
+            return Err(OutOfMemory::no_fit(bytes));
+        };
+        let start = space.base(block).next_multiple_of(align);
+        if start > space.base(block) {
+            let high = space.split(block, start - space.base(block));
+            Self::waste(block, space);
+            block = high;
+        }
+        let hole = if space.bytes(block) > bytes {
+            Some(space.split(block, bytes))
+        } else {
+            next_hole(block, space)
+        };
+        self.point_at(hole, space);
+        space.place(block, request);
+        self.live += 1;
+        Ok(block)
+    }
+
     fn largest_hole_bytes(&self, space: &Space) -> u64 {
         let holes = std::iter::successors(self.hole, |hole| next_hole(*hole, space));
         holes.map(|hole| space.bytes(hole)).max().unwrap_or(0)
@@ -128,7 +167,7 @@ impl Bump {
             // The last hole stays, so that a smaller request may still be served from it.
             next?;
             Self::waste(block, space);
-            self.hole = next;
+            self.point_at(next, space);
             at = next;
         }
         None
@@ -147,37 +186,29 @@ fn next_hole(block: BlockId, space: &Space) -> Option<BlockId> {
 impl Policy for Bump {
     fn start(&mut self, space: &mut Space) -> Result<(), OutOfMemory> {
         let all = space.map(space.capacity_bytes())?;
-        self.hole = Some(all);
+        self.point_at(Some(all), space);
         self.segment = Some(space.segment(all));
         Ok(())
     }
 
+    #[inline]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
         let bytes = round_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
-        let align = request.align.max(1);
-        let Some(mut block) = self.advance(bytes, align, space) else {
-            return Err(OutOfMemory::no_fit(bytes));
-        };
-        let start = space.base(block).next_multiple_of(align);
-        if start > space.base(block) {
-            let high = space.split(block, start - space.base(block));
-            Self::waste(block, space);
-            block = high;
+        let hole = self.hole.map(|hole| space.hole(hole));
+        let fits = |hole: &Hole| hole.bytes > bytes && hole.base & (request.align - 1) == 0;
+        if let Some(hole) = hole.filter(fits) {
+            self.hole = space.place_low(hole, bytes, request);
+            self.hole_bytes = hole.bytes - bytes;
+            self.live += 1;
+            return Ok(hole.block);
         }
-        self.hole = if space.bytes(block) > bytes {
-            Some(space.split(block, bytes))
-        } else {
-            next_hole(block, space)
-        };
-        space.place(block, request);
-        self.live += 1;
-        Ok(block)
+        self.alloc_far(bytes, request, space)
     }
 
+    #[inline]
     fn free(&mut self, block: BlockId, _: StreamId, _: bool, space: &mut Space) {
-        space.retire(block);
-        Self::join_waste(block, space);
+        space.retire_joined(block);
         self.live -= 1;
         if self.live == 0 {
             self.reset(space);
@@ -191,11 +222,12 @@ impl Policy for Bump {
 
     /// Where only an empty pool is reset, what is free is one hole but for what a wrapper
     /// leaves.
+    #[inline]
     fn largest_free(&self, space: &Space) -> Option<u64> {
         match self.spec.reset {
             Reset::Mark => None,
             Reset::Empty if self.scattered => Some(self.largest_hole_bytes(space)),
-            Reset::Empty => Some(self.hole.map_or(0, |hole| space.bytes(hole))),
+            Reset::Empty => Some(self.hole_bytes),
         }
     }
 
@@ -208,14 +240,14 @@ impl Policy for Bump {
         Motion::Slide
     }
 
-    fn forget(&mut self, free: BlockId, _: &Space) {
-        self.hole = self.hole.filter(|hole| *hole != free);
+    fn forget(&mut self, free: BlockId, space: &Space) {
+        self.point_at(self.hole.filter(|hole| *hole != free), space);
     }
 
     fn learn(&mut self, free: BlockId, space: &Space) {
         self.scattered = true;
         let lower = |hole: &BlockId| space.base(*hole) < space.base(free);
-        self.hole = self.hole.filter(lower).or(Some(free));
+        self.point_at(self.hole.filter(lower).or(Some(free)), space);
     }
 
     fn mark(&mut self, _: u32, space: &mut Space) {

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::holes::{Holes, entry, serve, take_back};
+use super::holes::{Holes, KnowsLargest, entry, serve, take_back};
 use super::index::Entry;
 use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
@@ -30,7 +30,7 @@ impl Default for Spec {
 /// Which hole a request is cut from.
 pub trait Rule: Default + Send {
     /// The index that answers the rule's question.
-    type Holes: Holes;
+    type Holes: KnowsLargest;
 
     /// The hole for `bytes` at a multiple of `align`.
     fn choose(&self, holes: &Self::Holes, bytes: u64, align: u64) -> Option<Entry>;
@@ -67,6 +67,7 @@ impl<R: Rule> Policy for Fit<R> {
         Ok(())
     }
 
+    #[inline]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
         let bytes = round_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
@@ -79,6 +80,7 @@ impl<R: Rule> Policy for Fit<R> {
         Ok(block)
     }
 
+    #[inline]
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
         take_back(&mut self.holes, block, stream, space);
     }
@@ -92,6 +94,7 @@ impl<R: Rule> Policy for Fit<R> {
         largest_bytes - largest_bytes % self.spec.alignment
     }
 
+    #[inline]
     fn largest_free(&self, _: &Space) -> Option<u64> {
         Some(self.holes.largest_bytes())
     }

@@ -26,7 +26,10 @@ pub trait Holes: Default + Send {
     /// # Panics
     /// If the index does not hold the old one.
     fn change(&mut self, old: Entry, new: Entry);
+}
 
+/// An index that knows its largest hole by itself.
+pub trait KnowsLargest: Holes {
     /// Bytes of the largest hole; 0 where there is none.
     fn largest_bytes(&self) -> u64;
 }
@@ -49,7 +52,9 @@ impl Holes for ByAddress {
     fn change(&mut self, old: Entry, new: Entry) {
         assert!(self.rekey(old.address, new), "{UNKNOWN}");
     }
+}
 
+impl KnowsLargest for ByAddress {
     #[inline]
     fn largest_bytes(&self) -> u64 {
         ByAddress::largest_bytes(self)
@@ -71,7 +76,9 @@ impl Holes for BySize {
     fn change(&mut self, old: Entry, new: Entry) {
         assert!(BySize::change(self, old, new), "{UNKNOWN}");
     }
+}
 
+impl KnowsLargest for BySize {
     #[inline]
     fn largest_bytes(&self) -> u64 {
         BySize::largest_bytes(self)
@@ -163,7 +170,12 @@ pub fn serve<H: Holes>(
         return block;
     }
     let block = BlockId(hole.block);
-    match space.place_low(block, bytes, request) {
+    let told = Hole {
+        block,
+        base: hole.address,
+        bytes: hole.bytes,
+    };
+    match space.place_low(told, bytes, request) {
         None => holes.remove(hole),
         Some(above) => {
             let rest = Entry {

@@ -13,10 +13,13 @@
 //! entries in order, so that the fit is the best one and not merely a good one.
 
 mod bins;
+mod buckets;
 mod by_address;
 mod by_size;
-mod few;
+mod digits;
+mod group;
 mod node;
+mod scale;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -438,14 +438,9 @@ impl Policy for PyTorch {
     }
 
     fn largest_free(&self, _: &Space) -> Option<u64> {
-        let pools = self
-            .pairs
-            .iter()
-            .flat_map(|pair| [&pair.small, &pair.large]);
-        let largest = pools
-            .flat_map(|pool| &pool.free)
-            .filter_map(BySize::largest);
-        Some(largest.map(|entry| entry.bytes).max().unwrap_or(0))
+        let pairs = self.pairs.iter();
+        let sets = pairs.flat_map(|pair| pair.small.free.iter().chain(&pair.large.free));
+        Some(sets.map(BySize::largest_bytes).max().unwrap_or(0))
     }
 
     fn rounded_bytes(&self, request: &Request) -> Option<u64> {

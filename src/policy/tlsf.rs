@@ -54,13 +54,12 @@ impl Default for Spec {
 /// A hole in its list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Links {
-    bytes: u64,
     next: u32,
     prev: u32,
 }
 
-/// The size of the largest hole, and how many have it.
-#[derive(Debug, Clone, Copy)]
+/// The size of the largest hole, and how many have it; no count where it is not known.
+#[derive(Debug, Clone, Copy, Default)]
 struct Top {
     bytes: u64,
     count: u32,
@@ -74,43 +73,50 @@ struct Lists {
     linear_log2: u32,
     /// How many holes there are.
     holes: u32,
-    /// One bit a power of two: one of its lists holds a block.
+    /// One bit a word of the second level: one of its lists holds a block.
     first: u64,
-    /// One bit a list, a word for each power of two.
-    second: Vec<u64>,
+    /// One bit a list: it holds a block.
+    second: [u64; 64],
     heads: Vec<u32>,
     links: Vec<Links>,
     /// Known unless the last hole of that size has gone since.
-    top: Cell<Option<Top>>,
+    top: Cell<Top>,
 }
 
 impl Lists {
     fn new(sli: u32, linear_log2: u32) -> Self {
         let rows = (u64::BITS - linear_log2 - sli + 1) as usize;
+        assert!(rows << sli <= 64 * 64, "a bit for each list");
         Lists {
             sli,
             linear_log2,
             holes: 0,
             first: 0,
-            second: vec![0; rows],
+            second: [0; 64],
             heads: vec![NONE; rows << sli],
             links: Vec::new(),
-            top: Cell::new(None),
+            top: Cell::default(),
         }
     }
 
     /// Width of the list that holds `bytes`, as a power of two.
+    #[inline]
     fn width_log2(&self, bytes: u64) -> u32 {
-        let log2 = bytes.checked_ilog2().unwrap_or(0);
-        log2.saturating_sub(self.sli).max(self.linear_log2)
+        (bytes | 1 << (self.linear_log2 + self.sli)).ilog2() - self.sli
+    }
+
+    /// The list of this width that begins at or below `bytes`.
+    #[inline]
+    fn list_at(&self, width_log2: u32, bytes: u64) -> usize {
+        // A size of a divided power of two carries its leading one into the row.
+        let row = (width_log2 - self.linear_log2) as usize;
+        (row << self.sli) + (bytes >> width_log2) as usize
     }
 
     /// The list that holds blocks of `bytes`.
+    #[inline]
     fn list_of(&self, bytes: u64) -> usize {
-        let width = self.width_log2(bytes);
-        // A size of a divided power of two carries its leading one into the row.
-        let row = (width - self.linear_log2) as usize;
-        (row << self.sli) + (bytes >> width) as usize
+        self.list_at(self.width_log2(bytes), bytes)
     }
 
     /// The smallest size that `list` holds, in bytes.
@@ -122,29 +128,66 @@ impl Lists {
         }
     }
 
-    /// The next list boundary at or above `bytes`.
-    fn boundary(&self, bytes: u64) -> Option<u64> {
-        round_up(bytes, 1 << self.width_log2(bytes))
+    /// The first list of which every block holds `bytes`.
+    #[inline]
+    fn list_above(&self, bytes: u64) -> Option<usize> {
+        let width_log2 = self.width_log2(bytes);
+        let up = bytes.checked_add((1 << width_log2) - 1)?;
+        Some(self.list_at(width_log2, up))
     }
 
     /// The block freed last in the smallest list from `list` on that holds one.
+    #[inline]
     fn find(&self, list: usize) -> Option<u32> {
-        let (row, column) = (list >> self.sli, list & ((1 << self.sli) - 1));
-        let here = self.second[row] & (u64::MAX << column);
+        let word = list / 64;
+        let here = self.second.get(word)? >> (list % 64);
         let found = if here == 0 {
-            let above = self.first & (u64::MAX << (row + 1));
-            let row = above.checked_ilog2().map(|_| above.trailing_zeros())? as usize;
-            (row << self.sli) + self.second[row].trailing_zeros() as usize
+            // Two shifts: nothing lies above the last bit.
+            let above = self.first >> word >> 1;
+            if above == 0 {
+                return None;
+            }
+            let word = word + 1 + above.trailing_zeros() as usize;
+            word * 64 + self.second[word % 64].trailing_zeros() as usize
         } else {
-            (row << self.sli) + here.trailing_zeros() as usize
+            list + here.trailing_zeros() as usize
         };
         Some(self.heads[found])
     }
 
     /// The highest list that holds a block.
     fn highest(&self) -> Option<usize> {
-        let row = self.first.checked_ilog2()? as usize;
-        Some((row << self.sli) + self.second[row].ilog2() as usize)
+        let word = self.first.checked_ilog2()? as usize;
+        Some(word * 64 + self.second[word].ilog2() as usize)
+    }
+
+    /// Bytes of the largest hole; 0 where there is none.
+    #[inline]
+    fn largest_bytes(&self, space: &Space) -> u64 {
+        if self.top.get().count == 0 {
+            self.look_for_top(space);
+        }
+        self.top.get().bytes
+    }
+
+    /// Looks through the highest list where its largest hole has gone since.
+    fn look_for_top(&self, space: &Space) {
+        let mut top = Top::default();
+        let mut at = self.highest().map_or(NONE, |list| self.heads[list]);
+        while at != NONE {
+            let bytes = space.bytes(BlockId(at));
+            if bytes > top.bytes {
+                top = Top { bytes, count: 0 };
+            }
+            top.count += u32::from(bytes == top.bytes);
+            at = self.links[at as usize].next;
+        }
+        self.top.set(top);
+    }
+
+    #[cold]
+    fn grow(&mut self, at: usize) {
+        self.links.resize(at + 1, Links::default());
     }
 }
 
@@ -156,95 +199,73 @@ impl Default for Lists {
 
 impl Holes for Lists {
     /// Puts the hole at the head of its list.
+    #[inline]
     fn add(&mut self, hole: Entry) {
         self.holes += 1;
         let list = self.list_of(hole.bytes);
         let at = hole.block as usize;
         if at >= self.links.len() {
-            self.links.resize(at + 1, Links::default());
+            self.grow(at);
         }
-        let head = std::mem::replace(&mut self.heads[list], hole.block);
-        self.links[at] = Links {
-            bytes: hole.bytes,
-            next: head,
-            prev: NONE,
-        };
-        if head != NONE {
-            self.links[head as usize].prev = hole.block;
+        let next = std::mem::replace(&mut self.heads[list], hole.block);
+        self.links[at] = Links { next, prev: NONE };
+        if let Some(second) = self.links.get_mut(next as usize) {
+            second.prev = hole.block;
         }
-        self.second[list >> self.sli] |= 1 << (list & ((1 << self.sli) - 1));
-        self.first |= 1 << (list >> self.sli);
-        let Some(top) = self.top.get() else {
-            return;
-        };
-        if hole.bytes >= top.bytes {
-            let count = if hole.bytes == top.bytes {
-                top.count + 1
-            } else {
-                1
-            };
-            let bytes = hole.bytes;
-            self.top.set(Some(Top { bytes, count }));
+        self.second[list / 64 % 64] |= 1 << (list % 64);
+        self.first |= 1 << (list / 64);
+        let top = self.top.get();
+        if hole.bytes >= top.bytes && (top.count > 0 || self.holes == 1) {
+            let more = u32::from(hole.bytes == top.bytes) * top.count;
+            self.top.set(Top {
+                bytes: hole.bytes,
+                count: more + 1,
+            });
         }
     }
 
+    #[inline]
     fn remove(&mut self, hole: Entry) {
         self.holes -= 1;
-        let list = self.list_of(hole.bytes);
-        let Links { bytes, next, prev } = self.links[hole.block as usize];
-        assert_eq!(bytes, hole.bytes, "a hole is listed with its bytes");
-        if next != NONE {
-            self.links[next as usize].prev = prev;
+        let Links { next, prev } = self.links[hole.block as usize];
+        if let Some(above) = self.links.get_mut(next as usize) {
+            above.prev = prev;
         }
-        if prev == NONE {
-            assert_eq!(
-                self.heads[list], hole.block,
-                "a hole without a predecessor heads its list"
-            );
-            self.heads[list] = next;
+        if let Some(below) = self.links.get_mut(prev as usize) {
+            below.next = next;
         } else {
-            self.links[prev as usize].next = next;
+            self.behead(hole, next);
         }
-        if self.heads[list] == NONE {
-            let row = list >> self.sli;
-            self.second[row] &= !(1 << (list & ((1 << self.sli) - 1)));
-            if self.second[row] == 0 {
-                self.first &= !(1 << row);
-            }
-        }
-        if let Some(mut top) = self.top.get()
-            && top.bytes == bytes
-        {
-            top.count -= 1;
-            self.top.set((top.count > 0).then_some(top));
+        let top = self.top.get();
+        if top.bytes == hole.bytes {
+            // Not known any more where it was the last of its size.
+            let count = top.count.saturating_sub(1);
+            self.top.set(Top { count, ..top });
         }
     }
 
+    #[inline]
     fn change(&mut self, old: Entry, new: Entry) {
         self.remove(old);
         self.add(new);
     }
+}
 
-    /// Looks through the highest list where its largest hole has gone since.
-    fn largest_bytes(&self) -> u64 {
-        if let Some(top) = self.top.get() {
-            return top.bytes;
+impl Lists {
+    /// The first hole of a list goes: `next` is the first one now.
+    #[inline]
+    fn behead(&mut self, hole: Entry, next: u32) {
+        let list = self.list_of(hole.bytes);
+        let head = std::mem::replace(&mut self.heads[list], next);
+        assert_eq!(
+            head, hole.block,
+            "a hole without a predecessor heads its list"
+        );
+        if next == NONE {
+            let word = list / 64 % 64;
+            self.second[word] &= !(1 << (list % 64));
+            self.first &= !(u64::from(self.second[word] == 0) << word);
         }
-        let Some(list) = self.highest() else {
-            return 0;
-        };
-        let mut top = Top { bytes: 0, count: 0 };
-        let mut at = self.heads[list];
-        while at != NONE {
-            let links = self.links[at as usize];
-            if links.bytes > top.bytes {
-                (top.bytes, top.count) = (links.bytes, 0);
-            }
-            top.count += u32::from(links.bytes == top.bytes);
-            at = links.next;
-        }
-        self.top.set(Some(top));
-        top.bytes
     }
 }
 
@@ -294,19 +315,21 @@ impl Policy for Tlsf {
         Ok(())
     }
 
+    #[inline]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
         let bytes = round_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
         let padding = request.align.saturating_sub(self.grain);
         let found = bytes
             .checked_add(padding)
-            .and_then(|bytes| self.lists.boundary(bytes))
-            .and_then(|bytes| self.lists.find(self.lists.list_of(bytes)));
+            .and_then(|bytes| self.lists.list_above(bytes))
+            .and_then(|list| self.lists.find(list));
         let found = BlockId(found.ok_or(OutOfMemory::no_fit(bytes))?);
         let hole = entry(found, space);
         Ok(serve(&mut self.lists, hole, bytes, request, space))
     }
 
+    #[inline]
     fn free(&mut self, block: BlockId, stream: StreamId, _: bool, space: &mut Space) {
         take_back(&mut self.lists, block, stream, space);
     }
@@ -323,8 +346,9 @@ impl Policy for Tlsf {
         floor - floor % self.spec.alignment
     }
 
-    fn largest_free(&self, _: &Space) -> Option<u64> {
-        Some(self.lists.largest_bytes())
+    #[inline]
+    fn largest_free(&self, space: &Space) -> Option<u64> {
+        Some(self.lists.largest_bytes(space))
     }
 
     fn motion(&self) -> Motion {
@@ -361,8 +385,9 @@ mod tests {
             assert_eq!(lists.list_of(bytes), list, "{bytes}");
             assert_eq!(lists.floor_of(list), floor, "{bytes}");
         }
-        assert_eq!(lists.boundary(8193), Some(8704));
-        assert_eq!(lists.boundary(u64::MAX), None);
+        assert_eq!(lists.list_above(8193), Some(lists.list_of(8704)));
+        assert_eq!(lists.list_above(8191), Some(lists.list_of(8192)));
+        assert_eq!(lists.list_above(u64::MAX), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who looks on, and what there is to see.
 
-use super::{Outcome, Totals};
+use super::{Glance, Outcome, Totals};
 use crate::space::Space;
 use crate::trace::Event;
 
@@ -26,21 +26,71 @@ pub struct Moment<'a> {
     pub footprint_bytes: u64,
 }
 
+impl Moment<'_> {
+    /// How things stand after the event.
+    #[inline]
+    #[must_use]
+    pub fn glance(&self) -> Glance {
+        let counters = self.space.counters();
+        Glance {
+            requested_bytes: self.totals.requested_bytes,
+            used_bytes: counters.used_bytes,
+            free_bytes: counters.free_bytes,
+            largest_free_bytes: self.largest_free_bytes,
+            footprint_bytes: self.footprint_bytes,
+        }
+    }
+}
+
+/// Events in a row that each served a request or gave a block back.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// Trace time of the first, ns.
+    pub first_ns: u64,
+    /// Trace time of the last, ns.
+    pub last_ns: u64,
+    /// How things stood after each; there is one at least.
+    pub glances: &'a [Glance],
+}
+
 /// Looks on; sees every event once, after it happened.
 pub trait Observer {
     /// One event happened.
     fn see(&mut self, moment: &Moment<'_>);
+
+    /// Whether the observer looks at every event by itself. One that does not is shown runs
+    /// of plain events, and moments of the others: replay is twice as fast then.
+    fn wants_moments(&self) -> bool {
+        true
+    }
+
+    /// Plain events in a row happened, for an observer that wants no moments.
+    fn see_run(&mut self, run: &Run<'_>) {
+        let _ = run;
+    }
 }
 
 impl Observer for () {
     #[inline]
     fn see(&mut self, _: &Moment<'_>) {}
+
+    fn wants_moments(&self) -> bool {
+        false
+    }
 }
 
 impl<O: Observer + ?Sized> Observer for &mut O {
     #[inline]
     fn see(&mut self, moment: &Moment<'_>) {
         (**self).see(moment);
+    }
+
+    fn wants_moments(&self) -> bool {
+        (**self).wants_moments()
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        (**self).see_run(run);
     }
 }
 
@@ -49,6 +99,14 @@ impl<O: Observer + ?Sized> Observer for Box<O> {
     fn see(&mut self, moment: &Moment<'_>) {
         (**self).see(moment);
     }
+
+    fn wants_moments(&self) -> bool {
+        (**self).wants_moments()
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        (**self).see_run(run);
+    }
 }
 
 impl<O: Observer> Observer for Option<O> {
@@ -56,6 +114,16 @@ impl<O: Observer> Observer for Option<O> {
     fn see(&mut self, moment: &Moment<'_>) {
         if let Some(observer) = self {
             observer.see(moment);
+        }
+    }
+
+    fn wants_moments(&self) -> bool {
+        self.as_ref().is_some_and(O::wants_moments)
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        if let Some(observer) = self {
+            observer.see_run(run);
         }
     }
 }
@@ -67,6 +135,16 @@ impl<O: Observer> Observer for Vec<O> {
             observer.see(moment);
         }
     }
+
+    fn wants_moments(&self) -> bool {
+        self.iter().any(O::wants_moments)
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        for observer in self {
+            observer.see_run(run);
+        }
+    }
 }
 
 impl<A: Observer, B: Observer> Observer for (A, B) {
@@ -74,5 +152,14 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn see(&mut self, moment: &Moment<'_>) {
         self.0.see(moment);
         self.1.see(moment);
+    }
+
+    fn wants_moments(&self) -> bool {
+        self.0.wants_moments() || self.1.wants_moments()
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        self.0.see_run(run);
+        self.1.see_run(run);
     }
 }

@@ -33,6 +33,7 @@ impl Space {
             }
         }
         self.largest = Some(sizes);
+        self.judge_plain();
     }
 
     /// The largest Free block by the tracked sizes, in bytes; 0 where none is free.

@@ -24,9 +24,11 @@ impl Space {
         }
         let (lower, upper) = (low.prev, high.next);
         let moved = &mut self.blocks[used.0 as usize];
-        (moved.base, moved.prev, moved.next) = (low.base, lower, free.0);
+        moved.set_base(low.base);
+        (moved.prev, moved.next) = (lower, free.0);
         let hole = &mut self.blocks[free.0 as usize];
-        (hole.base, hole.prev, hole.next) = (low.base + high.bytes, used.0, upper);
+        hole.set_base(low.base + high.bytes);
+        (hole.prev, hole.next) = (used.0, upper);
         if lower == NONE {
             self.segments[low.segment as usize].first = used.0;
         } else {
@@ -81,10 +83,10 @@ impl Space {
         let (a, b) = (self.view(one), self.view(two));
         for (id, place) in [(one, b), (two, a)] {
             let block = &mut self.blocks[id.0 as usize];
-            block.base = place.base;
-            block.segment = place.segment;
+            block.set_base(place.base);
             block.prev = swap(place.prev);
             block.next = swap(place.next);
+            self.set_segment(id, place.segment);
         }
         for id in [one, two] {
             let block = self.view(id);

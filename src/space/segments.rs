@@ -1,7 +1,8 @@
 //! Segments: mapped whole as by cudaMalloc, or reserved and backed page by page.
 
 use super::{
-    Block, BlockId, Cause, NONE, OutOfMemory, Segment, SegmentId, Space, State, Step, StepKind,
+    ADDRESS_LIMIT, Block, BlockId, Cause, NONE, Origin, OutOfMemory, Segment, SegmentId, Space,
+    State, Step, StepKind,
 };
 
 impl Space {
@@ -16,6 +17,13 @@ impl Space {
             return Err(self.refuse(bytes));
         }
         let base = self.driver.take(bytes);
+        if base
+            .checked_add(bytes)
+            .is_none_or(|end| end > ADDRESS_LIMIT)
+        {
+            self.driver.give(base, bytes);
+            return Err(self.refuse(bytes));
+        }
         let pages = self.driver.touch(base, bytes);
         if self.counters.page_bytes + pages > self.total_bytes() {
             self.driver.untouch(base, bytes);
@@ -122,7 +130,7 @@ impl Space {
         if bytes < old.bytes {
             self.split(block, bytes);
         }
-        self.blocks[block.0 as usize].state = State::Free;
+        self.blocks[block.0 as usize].set_state(State::Free);
         self.counters.page_bytes += bytes;
         self.raise_reserved(bytes);
         self.gain_free(bytes);
@@ -155,7 +163,7 @@ impl Space {
                 "unmapping a range that is no whole number of pages",
             );
         }
-        self.blocks[block.0 as usize].state = State::Unmapped;
+        self.blocks[block.0 as usize].set_state(State::Unmapped);
         self.lose_free(old.bytes);
         self.counters.page_bytes -= old.bytes;
         self.counters.reserved_bytes -= old.bytes;
@@ -188,6 +196,12 @@ impl Space {
         page_bytes: u64,
         state: State,
     ) -> (SegmentId, BlockId) {
+        assert!(
+            base.checked_add(bytes)
+                .is_some_and(|end| end <= ADDRESS_LIMIT),
+            "event {}: a segment of {bytes} bytes at {base} passes the end of all addresses",
+            self.event
+        );
         let id = self.spare_segments.pop().unwrap_or_else(|| {
             self.segments.push(Segment {
                 base: 0,
@@ -199,15 +213,11 @@ impl Space {
             });
             (self.segments.len() - 1) as u32
         });
-        let block = self.new_block(Block {
-            base,
-            prev: NONE,
-            next: NONE,
+        let origin = Origin {
             segment: id,
-            stream: 0,
-            state,
-            flags: 0,
-        });
+            ..Origin::default()
+        };
+        let block = self.new_block(Block::word(base, state), (NONE, NONE), origin);
         self.segments[id as usize] = Segment {
             base,
             bytes,

@@ -4,7 +4,7 @@
 //! Both do what [`split`](Space::split), [`place`](Space::place), [`release`](Space::release)
 //! and [`merge`](Space::merge) do one after another, with one look at each block and one
 //! change of each sum. Where something is out of the ordinary (a broken rule, several
-//! streams in order, aliases, tracked sizes) those steps are taken instead.
+//! segments or streams, an alignment, aliases, tracked sizes) those steps are taken instead.
 
 use super::{Block, BlockId, NONE, Request, Space, State, Step, StepKind};
 use crate::trace::StreamId;
@@ -32,86 +32,74 @@ pub struct Joined {
 }
 
 impl Space {
-    /// Whether nothing needs more than the tiling and its sums.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.largest.is_none()
+    /// Finds out anew whether nothing needs more than the tiling and its sums.
+    pub(super) fn judge_plain(&mut self) {
+        let orders = self.orders.as_ref();
+        self.is_plain = self.largest.is_none()
+            && self.origins.is_empty()
             && !self.has_aliases()
-            && self
-                .orders
-                .as_ref()
-                .is_none_or(super::streams::Orders::alone)
+            && orders.is_none_or(super::streams::Orders::alone);
     }
 
     /// Hands the low `bytes` of a Free block out to `request`; the handle of the hole that
     /// is left above, if any.
     ///
     /// # Panics
-    /// As [`split`](Self::split) and [`place`](Self::place).
+    /// If the hole is not as told, or as [`split`](Self::split) and [`place`](Self::place).
     #[inline]
-    pub fn place_low(&mut self, block: BlockId, bytes: u64, request: &Request) -> Option<BlockId> {
-        let old = self.view(block);
-        let is_common = old.state == State::Free
-            && (request.bytes..=old.bytes).contains(&bytes)
-            && old.base & (request.align - 1) == 0
-            && self.is_plain();
+    pub fn place_low(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
+        let old = self.blocks[hole.block.0 as usize];
+        let end = hole.base + hole.bytes;
+        let is_common = self.is_plain
+            && old.word == Block::word(hole.base, State::Free)
+            && self.end_of(hole.block, &old) == end
+            && (request.bytes..=hole.bytes).contains(&bytes)
+            && (request.align, request.stream) == (1, 0);
         if !is_common {
-            return self.place_low_in_steps(block, bytes, request);
+            return self.place_low_in_steps(hole, bytes, request);
         }
-        let mut next = old.next;
-        let above = (bytes < old.bytes).then(|| {
-            let Block { stream, flags, .. } = self.blocks[block.0 as usize];
-            let high = self.new_block(Block {
-                base: old.base + bytes,
-                prev: block.0,
-                next,
-                segment: old.segment,
-                stream,
-                state: State::Free,
-                flags,
-            });
-            if next != NONE {
-                self.blocks[next as usize].prev = high.0;
+        let mut above = None;
+        if bytes < hole.bytes {
+            let word = Block::word(hole.base + bytes, State::Free);
+            let high = self.plain_block(word, (hole.block.0, old.next));
+            if old.next != NONE {
+                self.blocks[old.next as usize].prev = high;
             }
-            next = high.0;
-            high
-        });
-        let placed = &mut self.blocks[block.0 as usize];
-        placed.next = next;
-        placed.state = State::Used;
-        placed.stream = request.stream;
-        placed.flags = request.align.trailing_zeros() as u8;
+            self.blocks[hole.block.0 as usize].next = high;
+            above = Some(BlockId(high));
+        }
+        self.blocks[hole.block.0 as usize].set_state(State::Used);
+        self.placed = (hole.block, bytes);
         let counters = &mut self.counters;
         counters.free_bytes -= bytes;
         counters.free_blocks -= u64::from(above.is_none());
         counters.used_bytes += bytes;
         counters.peak_used_bytes = counters.peak_used_bytes.max(counters.used_bytes);
         counters.used_blocks += 1;
-        self.raise_high(old.segment, old.base + bytes);
-        self.emit(Step::new(StepKind::Place(block), old.base, bytes));
+        self.raise_high(0, hole.base + bytes);
+        self.emit(Step::new(StepKind::Place(hole.block), hole.base, bytes));
         above
     }
 
-    #[cold]
     #[inline(never)]
-    fn place_low_in_steps(
-        &mut self,
-        block: BlockId,
-        bytes: u64,
-        request: &Request,
-    ) -> Option<BlockId> {
-        let above = (self.bytes(block) > bytes).then(|| self.split(block, bytes));
-        self.place(block, request);
+    fn place_low_in_steps(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
+        if self.hole(hole.block) != hole {
+            self.broken(hole.block.0, "placing in a hole that is not as it was told");
+        }
+        let above = (hole.bytes > bytes).then(|| self.split(hole.block, bytes));
+        self.place(hole.block, request);
         above
     }
 
+    /// The block with its place, as holes are told.
     #[inline]
-    fn hole(&self, block: BlockId) -> Hole {
-        let view = self.view(block);
+    #[must_use]
+    pub fn hole(&self, block: BlockId) -> Hole {
+        let at = self.blocks[block.0 as usize];
         Hole {
             block,
-            base: view.base,
-            bytes: view.bytes,
+            base: at.base(),
+            bytes: self.end_of(block, &at) - at.base(),
         }
     }
 
@@ -121,54 +109,94 @@ impl Space {
     /// As [`release`](Self::release) and [`merge`](Self::merge).
     #[inline]
     pub fn release_joined(&mut self, block: BlockId, stream: StreamId) -> Joined {
-        let old = self.view(block);
-        if old.state != State::Used || !self.is_plain() {
+        if !(self.is_plain && self.blocks[block.0 as usize].is(State::Used)) {
             return self.release_joined_in_steps(block, stream);
         }
-        let below = self.free_prev(block).map(|below| self.hole(below));
-        let above = self.free_next(block).map(|above| self.hole(above));
-        let freed = &mut self.blocks[block.0 as usize];
-        freed.state = State::Free;
-        freed.flags = 0;
-        let mut whole = Hole {
-            block,
-            base: old.base,
-            bytes: old.bytes,
-        };
-        let mut next = old.next;
-        if let Some(above) = above {
-            whole.bytes += above.bytes;
-            next = self.blocks[above.block.0 as usize].next;
-            self.drop_block(above.block);
-        }
-        if let Some(below) = below {
-            whole = Hole {
-                bytes: below.bytes + whole.bytes,
-                ..below
-            };
-            self.drop_block(block);
-        }
-        if above.is_some() || below.is_some() {
-            self.blocks[whole.block.0 as usize].next = next;
-            if next != NONE {
-                self.blocks[next as usize].prev = whole.block.0;
-            }
-        }
+        let (joined, bytes) = self.leave_joined(block, State::Free);
         let counters = &mut self.counters;
-        counters.used_bytes -= old.bytes;
-        counters.used_blocks -= 1;
-        counters.free_bytes += old.bytes;
-        let gone = u64::from(below.is_some()) + u64::from(above.is_some());
+        counters.free_bytes += bytes;
+        let gone = u64::from(joined.below.is_some()) + u64::from(joined.above.is_some());
         counters.free_blocks = counters.free_blocks + 1 - gone;
-        self.emit(Step::new(StepKind::Release(block), old.base, old.bytes));
-        Joined {
-            whole,
-            below,
-            above,
+        joined
+    }
+
+    /// Takes a block in use back, but not for reuse, and joins it with the Retired blocks
+    /// beside it.
+    ///
+    /// # Panics
+    /// As [`retire`](Self::retire) and [`merge`](Self::merge).
+    #[inline]
+    pub fn retire_joined(&mut self, block: BlockId) {
+        if self.is_plain && self.blocks[block.0 as usize].is(State::Used) {
+            let (_, bytes) = self.leave_joined(block, State::Retired);
+            self.counters.retired_bytes += bytes;
+            return;
+        }
+        self.retire(block);
+        let retired = |space: &Self, block: &BlockId| space.state(*block) == State::Retired;
+        if let Some(above) = self.next(block).filter(|above| retired(self, above)) {
+            self.merge(block, above);
+        }
+        if let Some(below) = self.prev(block).filter(|below| retired(self, below)) {
+            self.merge(below, block);
         }
     }
 
-    #[cold]
+    /// A Used block goes over to a state, with the blocks beside it that are in it already;
+    /// and the bytes it had. The sums of the state are the caller's.
+    #[inline]
+    fn leave_joined(&mut self, block: BlockId, to: State) -> (Joined, u64) {
+        let old = self.blocks[block.0 as usize];
+        let base = old.base();
+        let (mut end, mut next, mut above) = (self.end_of(block, &old), old.next, None);
+        let bytes = end - base;
+        if let Some(upper) = self.blocks.get(next as usize).copied()
+            && upper.is(to)
+        {
+            let id = BlockId(next);
+            end = self.end_of(id, &upper);
+            above = Some(Hole {
+                block: id,
+                base: upper.base(),
+                bytes: end - upper.base(),
+            });
+            self.drop_block(id);
+            next = upper.next;
+        }
+        let (mut whole, mut first, mut below) = (block, base, None);
+        if let Some(lower) = self.blocks.get(old.prev as usize).copied()
+            && lower.is(to)
+        {
+            (whole, first) = (BlockId(old.prev), lower.base());
+            below = Some(Hole {
+                block: whole,
+                base: first,
+                bytes: base - first,
+            });
+            self.drop_block(block);
+        }
+        let joined = &mut self.blocks[whole.0 as usize];
+        joined.set_state(to);
+        joined.next = next;
+        if let Some(upper) = self.blocks.get_mut(next as usize) {
+            upper.prev = whole.0;
+        }
+        self.counters.used_bytes -= bytes;
+        self.counters.used_blocks -= 1;
+        self.emit(Step::new(StepKind::Release(block), base, bytes));
+        let whole = Hole {
+            block: whole,
+            base: first,
+            bytes: end - first,
+        };
+        let joined = Joined {
+            whole,
+            below,
+            above,
+        };
+        (joined, bytes)
+    }
+
     #[inline(never)]
     fn release_joined_in_steps(&mut self, block: BlockId, stream: StreamId) -> Joined {
         self.release(block, stream);

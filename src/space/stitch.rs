@@ -76,6 +76,7 @@ impl Space {
             self.aliases.over.entry(part.0).or_default().push(alias);
         }
         self.aliases.parts.insert(segment.0, free.to_vec());
+        self.judge_plain();
         alias
     }
 
@@ -121,6 +122,7 @@ impl Space {
                 self.aliases.over.remove(&part.0);
             }
         }
+        self.judge_plain();
         let page_bytes = self.segments[old.segment as usize].page_bytes;
         self.charge_call(self.device.unmap_ns(old.bytes, page_bytes));
         self.emit(Step::new(StepKind::Unalias(segment), old.base, old.bytes));
@@ -150,13 +152,13 @@ impl Space {
                 self.broken(part.0, "lending a block that the stream may not use");
             }
             self.lose_free(self.bytes(*part));
-            self.blocks[part.0 as usize].state = State::Lent;
+            self.blocks[part.0 as usize].set_state(State::Lent);
         }
         self.aliases.parts.insert(old.segment, parts);
         if let Some(orders) = &mut self.orders {
             orders.free(alias.0, by);
         }
-        self.blocks[alias.0 as usize].state = State::Free;
+        self.blocks[alias.0 as usize].set_state(State::Free);
         self.gain_free(old.bytes);
     }
 
@@ -169,14 +171,14 @@ impl Space {
         self.check_whole(alias, State::Free);
         let old = self.view(alias);
         self.lose_free(old.bytes);
-        self.blocks[alias.0 as usize].state = State::Lent;
+        self.blocks[alias.0 as usize].set_state(State::Lent);
         let parts = self.aliases.parts.remove(&old.segment);
         let parts = parts.expect("an alias has parts");
         for part in &parts {
             if let Some(orders) = &mut self.orders {
                 orders.copy(alias.0, part.0);
             }
-            self.blocks[part.0 as usize].state = State::Free;
+            self.blocks[part.0 as usize].set_state(State::Free);
             self.gain_free(self.bytes(*part));
         }
         self.aliases.parts.insert(old.segment, parts);
@@ -228,9 +230,12 @@ impl Space {
 
     /// A block was cut in two.
     pub(super) fn cut_part(&mut self, low: BlockId, high: BlockId) {
-        let blocks = &self.blocks;
-        self.aliases
-            .cut(low, high, |alias| blocks[alias.0 as usize].segment);
+        let origins = &self.origins;
+        let segment_of = |alias: BlockId| {
+            let origin = origins.get(alias.0 as usize);
+            origin.map_or(0, |origin| origin.segment)
+        };
+        self.aliases.cut(low, high, segment_of);
     }
 
     /// Breaks where the block is a part of an alias, which would lose its pages.

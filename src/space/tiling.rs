@@ -1,7 +1,7 @@
 //! The tiling: cutting, joining, handing out and taking back, each in O(1).
 
 use super::{
-    ALIGN, Block, BlockId, NONE, PINNED, Request, SegmentId, Space, State, Step, StepKind,
+    ALIGN, Block, BlockId, NONE, Origin, PINNED, Request, SegmentId, Space, State, Step, StepKind,
 };
 use crate::trace::StreamId;
 
@@ -22,14 +22,47 @@ impl Space {
         &self.blocks[block.0 as usize]
     }
 
+    /// What is known of a block beyond its place.
+    #[inline]
+    fn origin(&self, block: u32) -> Origin {
+        let at = block as usize;
+        self.origins.get(at).copied().unwrap_or_default()
+    }
+
+    /// Changes what is known of a block beyond its place.
+    #[inline]
+    pub(super) fn set_origin(&mut self, block: u32, origin: Origin) {
+        if self.origins.is_empty() {
+            if origin == Origin::default() {
+                return;
+            }
+            self.keep_origins();
+        }
+        self.origins[block as usize] = origin;
+    }
+
+    /// The block belongs to this segment from here on.
+    pub(super) fn set_segment(&mut self, block: BlockId, segment: u32) {
+        let mut origin = self.origin(block.0);
+        origin.segment = segment;
+        self.set_origin(block.0, origin);
+    }
+
+    /// The first block differs from all others: from here on each is known by itself.
+    #[cold]
+    fn keep_origins(&mut self) {
+        self.origins.resize(self.blocks.len(), Origin::default());
+        self.judge_plain();
+    }
+
     /// Where the block ends: where the next one begins, or with its segment.
     #[inline]
-    fn end_of(&self, block: &Block) -> u64 {
+    pub(super) fn end_of(&self, id: BlockId, block: &Block) -> u64 {
         if block.next == NONE {
-            let segment = &self.segments[block.segment as usize];
+            let segment = &self.segments[self.origin(id.0).segment as usize];
             segment.base + segment.bytes
         } else {
-            self.blocks[block.next as usize].base
+            self.blocks[block.next as usize].base()
         }
     }
 
@@ -37,12 +70,12 @@ impl Space {
     pub(super) fn view(&self, block: BlockId) -> View {
         let at = self.at(block);
         View {
-            base: at.base,
-            bytes: self.end_of(at) - at.base,
+            base: at.base(),
+            bytes: self.end_of(block, at) - at.base(),
             prev: at.prev,
             next: at.next,
-            segment: at.segment,
-            state: at.state,
+            segment: self.origin(block.0).segment,
+            state: at.state(),
         }
     }
 
@@ -50,7 +83,7 @@ impl Space {
     #[inline]
     #[must_use]
     pub fn base(&self, block: BlockId) -> u64 {
-        self.at(block).base
+        self.at(block).base()
     }
 
     /// Bytes of the block.
@@ -58,57 +91,55 @@ impl Space {
     #[must_use]
     pub fn bytes(&self, block: BlockId) -> u64 {
         let at = self.at(block);
-        self.end_of(at) - at.base
+        self.end_of(block, at) - at.base()
     }
 
     /// The address behind the block.
     #[inline]
     #[must_use]
     pub fn end(&self, block: BlockId) -> u64 {
-        self.end_of(self.at(block))
+        self.end_of(block, self.at(block))
     }
 
     /// State of the block.
     #[inline]
     #[must_use]
     pub fn state(&self, block: BlockId) -> State {
-        self.at(block).state
+        self.at(block).state()
     }
 
     /// Stream of the request that the block serves or served last.
     #[inline]
     #[must_use]
     pub fn stream(&self, block: BlockId) -> StreamId {
-        self.at(block).stream
+        self.origin(block.0).stream
     }
 
     /// Alignment that the block's request asked for, in bytes.
     #[must_use]
     pub fn align(&self, block: BlockId) -> u64 {
-        1 << (self.at(block).flags & ALIGN)
+        1 << (self.origin(block.0).flags & ALIGN)
     }
 
     /// Whether the block must not move.
     #[must_use]
     pub fn pinned(&self, block: BlockId) -> bool {
-        self.at(block).flags & PINNED != 0
+        self.origin(block.0).flags & PINNED != 0
     }
 
     /// Pins the block, or lets it move again.
     pub fn set_pinned(&mut self, block: BlockId, pinned: bool) {
-        let flags = &mut self.blocks[block.0 as usize].flags;
-        *flags = if pinned {
-            *flags | PINNED
-        } else {
-            *flags & !PINNED
-        };
+        let mut origin = self.origin(block.0);
+        origin.flags &= !PINNED;
+        origin.flags |= if pinned { PINNED } else { 0 };
+        self.set_origin(block.0, origin);
     }
 
     /// The segment of the block.
     #[inline]
     #[must_use]
     pub fn segment(&self, block: BlockId) -> SegmentId {
-        SegmentId(self.at(block).segment)
+        SegmentId(self.origin(block.0).segment)
     }
 
     /// The block below, in the same segment.
@@ -132,7 +163,7 @@ impl Space {
     #[must_use]
     pub fn free_prev(&self, block: BlockId) -> Option<BlockId> {
         self.prev(block)
-            .filter(|prev| self.state(*prev) == State::Free)
+            .filter(|prev| self.at(*prev).is(State::Free))
     }
 
     /// The block above, where it is Free.
@@ -140,33 +171,57 @@ impl Space {
     #[must_use]
     pub fn free_next(&self, block: BlockId) -> Option<BlockId> {
         self.next(block)
-            .filter(|next| self.state(*next) == State::Free)
+            .filter(|next| self.at(*next).is(State::Free))
     }
 
     #[inline]
-    pub(super) fn new_block(&mut self, block: Block) -> BlockId {
-        let id = if let Some(id) = self.spare_blocks.pop() {
-            self.blocks[id as usize] = block;
-            id
-        } else {
-            self.add_block(block)
-        };
+    pub(super) fn new_block(&mut self, word: u64, links: (u32, u32), origin: Origin) -> BlockId {
+        let id = self.plain_block(word, links);
+        self.set_origin(id, origin);
         if let Some(orders) = &mut self.orders {
             orders.reset(id);
         }
         BlockId(id)
     }
 
+    /// A block that is as all are at the beginning, between these neighbours.
+    #[inline]
+    pub(super) fn plain_block(&mut self, word: u64, (prev, next): (u32, u32)) -> u32 {
+        if self.spare_block == NONE {
+            self.add_block();
+        }
+        let id = self.spare_block;
+        // Field by field: a whole block would be put together in memory and read back at
+        // once, for which a core waits.
+        let block = &mut self.blocks[id as usize];
+        self.spare_block = block.next;
+        block.word = word;
+        block.prev = prev;
+        block.next = next;
+        id
+    }
+
     #[cold]
-    fn add_block(&mut self, block: Block) -> u32 {
-        self.blocks.push(block);
-        (self.blocks.len() - 1) as u32
+    #[inline(never)]
+    fn add_block(&mut self) {
+        self.blocks.push(Block {
+            word: 0,
+            prev: NONE,
+            next: NONE,
+        });
+        if !self.origins.is_empty() {
+            self.origins.push(Origin::default());
+        }
+        self.spare_block = (self.blocks.len() - 1) as u32;
     }
 
     #[inline]
     pub(super) fn drop_block(&mut self, block: BlockId) {
-        self.blocks[block.0 as usize].segment = NONE;
-        self.spare_blocks.push(block.0);
+        let gone = &mut self.blocks[block.0 as usize];
+        // What still uses the handle breaks a rule.
+        gone.set_state(State::Gone);
+        gone.next = self.spare_block;
+        self.spare_block = block.0;
     }
 
     /// Cuts a Free, Unmapped or Retired block: the low part keeps the handle and has
@@ -177,22 +232,17 @@ impl Space {
     #[inline]
     pub fn split(&mut self, block: BlockId, bytes: u64) -> BlockId {
         let old = self.view(block);
-        if matches!(old.state, State::Used | State::Pending | State::Lent) {
+        if matches!(
+            old.state,
+            State::Used | State::Pending | State::Lent | State::Gone
+        ) {
             self.broken(block.0, "split of a block in use");
         }
         if bytes == 0 || bytes >= old.bytes {
             self.broken(block.0, "split that leaves no second part");
         }
-        let (stream, flags) = (self.at(block).stream, self.at(block).flags);
-        let high = self.new_block(Block {
-            base: old.base + bytes,
-            prev: block.0,
-            next: old.next,
-            segment: old.segment,
-            stream,
-            state: old.state,
-            flags,
-        });
+        let word = Block::word(old.base + bytes, old.state);
+        let high = self.new_block(word, (block.0, old.next), self.origin(block.0));
         self.blocks[block.0 as usize].next = high.0;
         if old.next != NONE {
             self.blocks[old.next as usize].prev = high.0;
@@ -235,7 +285,10 @@ impl Space {
             self.broken(left.0, "merge of blocks that are no neighbours");
         }
         if low.state != high.state
-            || matches!(low.state, State::Used | State::Pending | State::Lent)
+            || matches!(
+                low.state,
+                State::Used | State::Pending | State::Lent | State::Gone
+            )
         {
             self.broken(left.0, "merge of blocks in use or of different states");
         }
@@ -274,17 +327,34 @@ impl Space {
         {
             self.broken(block.0, "reuse on another stream before an ordering point");
         }
-        let placed = &mut self.blocks[block.0 as usize];
-        placed.state = State::Used;
-        placed.stream = request.stream;
-        placed.flags = request.align.trailing_zeros() as u8;
+        self.blocks[block.0 as usize].set_state(State::Used);
+        let origin = Origin {
+            segment: old.segment,
+            stream: request.stream,
+            flags: request.align.trailing_zeros() as u8,
+        };
+        self.set_origin(block.0, origin);
         self.lose_free(old.bytes);
         let counters = &mut self.counters;
         counters.used_bytes += old.bytes;
         counters.peak_used_bytes = counters.peak_used_bytes.max(counters.used_bytes);
         counters.used_blocks += 1;
+        self.placed = (block, old.bytes);
         self.raise_high(old.segment, old.base + old.bytes);
         self.emit(Step::new(StepKind::Place(block), old.base, old.bytes));
+    }
+
+    /// Whether the block is in use and holds `bytes`.
+    #[inline]
+    pub(crate) fn serves(&self, block: BlockId, bytes: u64) -> bool {
+        // What was handed out last is the answer that is looked at, as a rule.
+        let (placed, placed_bytes) = self.placed;
+        let holds = if placed == block {
+            placed_bytes >= bytes
+        } else {
+            self.bytes(block) >= bytes
+        };
+        holds && self.at(block).is(State::Used)
     }
 
     #[inline]
@@ -310,9 +380,10 @@ impl Space {
             State::Pending => self.counters.pending_bytes -= old.bytes,
             _ => self.broken(block.0, "release of a block that is not in use"),
         }
-        let freed = &mut self.blocks[block.0 as usize];
-        freed.state = to;
-        freed.flags = 0;
+        self.blocks[block.0 as usize].set_state(to);
+        let mut origin = self.origin(block.0);
+        origin.flags = 0;
+        self.set_origin(block.0, origin);
         old
     }
 
@@ -363,7 +434,7 @@ impl Space {
         if old.state != State::Free {
             self.broken(block.0, "setting aside a block that is not free");
         }
-        self.blocks[block.0 as usize].state = State::Retired;
+        self.blocks[block.0 as usize].set_state(State::Retired);
         self.lose_free(old.bytes);
         self.counters.retired_bytes += old.bytes;
     }
@@ -377,7 +448,7 @@ impl Space {
         if old.state != State::Retired {
             self.broken(block.0, "reclaim of a block that is not retired");
         }
-        self.blocks[block.0 as usize].state = State::Free;
+        self.blocks[block.0 as usize].set_state(State::Free);
         self.counters.retired_bytes -= old.bytes;
         self.gain_free(old.bytes);
     }

@@ -1,23 +1,16 @@
 //! Builds a trace from ids or pointers: hands out slots, and finds double and unknown frees.
 
+mod live;
 mod served;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use foldhash::fast::RandomState;
 
+use live::{Held, Live};
 use served::Served;
 
 use super::{ANY_STREAM, Event, Ids, PoolId, PoolStep, Slot, StreamId, Trace};
-
-/// An allocation that is live, or freed with its completion outstanding.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    slot: Slot,
-    stream: StreamId,
-    bytes: u64,
-}
 
 /// What one request asks, before it has a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,8 +34,9 @@ pub struct TraceBuilder {
     trace: Trace,
     /// The keys of all requests in order, those that failed among them.
     keys: Vec<u64>,
-    live: HashMap<u64, Held, RandomState>,
-    pending: HashMap<u64, Held, RandomState>,
+    live: Live,
+    /// Slots of those that were freed with their completion outstanding.
+    pending: HashMap<u64, Slot, RandomState>,
     served: Served,
     spare: Vec<Slot>,
     streams: HashMap<u64, StreamId>,
@@ -150,6 +144,15 @@ impl TraceBuilder {
         self.now_ns = time_ns;
     }
 
+    /// Makes room for so many events that are to come, half of them requests.
+    pub fn reserve(&mut self, events: usize) {
+        self.trace.events.reserve(events);
+        self.keys.reserve(events / 2);
+        if self.timed {
+            self.trace.times_ns.reserve(events);
+        }
+    }
+
     /// How many events there are so far.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -174,7 +177,7 @@ impl TraceBuilder {
     /// Whether `key` names a live allocation.
     #[must_use]
     pub fn is_live(&self, key: u64) -> bool {
-        self.live.contains_key(&key)
+        self.live.slot(key).is_some()
     }
 
     /// Whether `key` names an allocation whose deferred free is not complete.
@@ -186,16 +189,16 @@ impl TraceBuilder {
     /// The bytes of a live allocation; 0 where `key` names none.
     #[must_use]
     pub fn bytes(&self, key: u64) -> u64 {
-        self.live.get(&key).map_or(0, |held| held.bytes)
+        let slot = self.live.slot(key);
+        slot.map_or(0, |slot| self.live.held(slot).bytes)
     }
 
     /// The slot of a live or pending allocation.
     #[must_use]
     pub fn slot(&self, key: u64) -> Option<Slot> {
         self.live
-            .get(&key)
-            .or_else(|| self.pending.get(&key))
-            .map(|held| held.slot)
+            .slot(key)
+            .or_else(|| self.pending.get(&key).copied())
     }
 
     /// A request for `key`. A key that is live already is told back as an error, so
@@ -205,13 +208,6 @@ impl TraceBuilder {
     /// [`AlreadyLive`], and nothing is added.
     #[inline(always)]
     pub fn alloc(&mut self, key: u64, ask: Ask) -> Result<Slot, AlreadyLive> {
-        let Entry::Vacant(place) = self.live.entry(key) else {
-            return Err(AlreadyLive);
-        };
-        let slot = self.spare.pop().unwrap_or_else(|| {
-            self.trace.slots += 1;
-            self.trace.slots - 1
-        });
         let Ask {
             bytes,
             align_log2,
@@ -219,11 +215,16 @@ impl TraceBuilder {
             pool,
             tag,
         } = ask;
-        place.insert(Held {
-            slot,
-            stream,
-            bytes,
+        let held = Held { stream, bytes };
+        let slot = self.live.insert(key, self.keys.len(), held, || {
+            self.spare.pop().unwrap_or_else(|| {
+                self.trace.slots += 1;
+                self.trace.slots - 1
+            })
         });
+        let Some(slot) = slot else {
+            return Err(AlreadyLive);
+        };
         self.keys.push(key);
         self.push(Event::Alloc {
             slot,
@@ -271,18 +272,18 @@ impl TraceBuilder {
         stream: Option<StreamId>,
         deferred: bool,
     ) -> Freed {
-        let Some(held) = self.live.remove(&key) else {
+        let Some(slot) = self.live.remove(key) else {
             return self.wrong_free(key, id);
         };
         self.push(Event::Free {
-            slot: held.slot,
-            stream: stream.unwrap_or(held.stream),
+            slot,
+            stream: stream.unwrap_or_else(|| self.live.held(slot).stream),
             deferred,
         });
         if deferred {
-            self.pending.insert(key, held);
+            self.pending.insert(key, slot);
         } else {
-            self.spare.push(held.slot);
+            self.spare.push(slot);
         }
         Freed::Live
     }
@@ -301,11 +302,11 @@ impl TraceBuilder {
 
     /// The deferred free of `key` became reusable; false where there was none.
     pub fn complete(&mut self, key: u64) -> bool {
-        let Some(held) = self.pending.remove(&key) else {
+        let Some(slot) = self.pending.remove(&key) else {
             return false;
         };
-        self.push(Event::Complete { slot: held.slot });
-        self.spare.push(held.slot);
+        self.push(Event::Complete { slot });
+        self.spare.push(slot);
         true
     }
 

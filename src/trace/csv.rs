@@ -14,7 +14,7 @@ use std::io::BufRead;
 
 use super::builder::Ask;
 use super::keys::Keys;
-use super::text::{self, Columns, Lines, Row, Source};
+use super::text::{self, Blocks, Columns, Lines, Row, Source};
 use super::{ANY_STREAM, Event, PoolId, PoolStep, StreamId, Trace, TraceBuilder, TraceError};
 
 /// The columns, in the order that a file without a header has.
@@ -52,7 +52,8 @@ const INITIAL_ENDS: &str = "end of initial state";
 /// # Errors
 /// A row that the format does not allow: the error names the line and the value.
 pub fn import(input: &mut dyn BufRead, source: &Source) -> Result<Trace, TraceError> {
-    let mut lines = Lines::new(input, &source.file);
+    let mut blocks = Blocks::new(input);
+    let mut lines = Lines::new(&mut blocks, &source.file);
     let mut reader = Reader::new(&source.name);
     let mut text = String::new();
     let mut table: Option<Table> = None;

@@ -37,8 +37,10 @@ pub trait Sink {
     /// plain dict.
     fn dict(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record>;
 
-    /// As [`dict`](Self::dict), where the keys are one by one those of the dict that came before.
-    fn like_before(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record> {
+    /// As [`dict`](Self::dict), where the keys are one by one those of the dict that came before, and
+    /// so are the values of all pairs but those that `changed` has a bit for, the first pair the lowest.
+    fn like_before(&mut self, pairs: &[Packed], changed: u32, store: &mut Store) -> Option<Record> {
+        let _ = changed;
         self.dict(pairs, store)
     }
 }

@@ -17,6 +17,7 @@
 mod boundary;
 mod caches;
 mod clock;
+mod facts;
 mod forward;
 mod hidden;
 mod notes;
@@ -78,14 +79,12 @@ pub fn import(
     let several = devices.len() > 1;
     let mut traces = Vec::with_capacity(devices.len());
     for device in devices {
-        let survey = Survey::of(entries_of(snapshot, device));
-        check_numbers(snapshot, device, &survey, file)?;
         let name = if several {
             format!("{name}-cuda{device}")
         } else {
             name.to_owned()
         };
-        traces.push(import_device(snapshot, device, survey, &name, options));
+        traces.push(import_device(snapshot, device, file, &name, options)?);
     }
     Ok(traces)
 }
@@ -138,14 +137,21 @@ fn check_numbers(
 fn import_device(
     snapshot: &Snapshot,
     device: u32,
-    survey: Survey,
+    file: &str,
     name: &str,
     options: Options,
-) -> Trace {
+) -> Result<Trace, TraceError> {
     let entries = entries_of(snapshot, device);
     let rules = size_rules(snapshot.settings.as_ref());
-    let hidden = Hidden::of(snapshot, device, &survey);
-    let mut start = rewind::rewind(snapshot, device, entries, &rules, hidden);
+    let hidden = Hidden::of(snapshot, device, entries);
+    let survey = || Survey::of(entries);
+    let rewind = || rewind::rewind(snapshot, device, entries, &rules, hidden);
+    let (survey, mut start) = if entries.len() > facts::FEW {
+        rayon::join(survey, rewind)
+    } else {
+        (survey(), rewind())
+    };
+    check_numbers(snapshot, device, &survey, file)?;
     let inference = boundary::infer_sizes(&mut start, entries, &rules);
     let Survey { clock, failed, .. } = survey;
     let source = Source {
@@ -164,12 +170,11 @@ fn import_device(
     };
     let mut pass = Forward::new(name, source);
     let initial = state::initial(&start, snapshot, &mut pass.builder);
-    pass.run();
+    let facts = facts::facts(entries, |notes| pass.run(notes));
     let last = state::last(snapshot, device, &mut pass.builder);
     pass.free_unseen(|address| last.is_empty() || is_active(&last, address));
     let Forward {
         mut builder,
-        facts,
         counts,
         ..
     } = pass;
@@ -199,7 +204,7 @@ fn import_device(
             .as_ref()
             .map_or_else(Vec::new, settings::words),
     }));
-    builder.finish()
+    Ok(builder.finish())
 }
 
 /// Whether a block at `address` is in use in `segments`, which are in address order.

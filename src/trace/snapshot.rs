@@ -6,6 +6,7 @@
 //! PyTorch's own viewer opens. Bytes are what the file says: requested sizes where it has requested
 //! sizes, rounded ones where it has rounded ones (see [`Entry::bytes`]).
 
+mod ahead;
 mod decode;
 mod error;
 mod finish;
@@ -237,7 +238,7 @@ pub fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
 /// # Errors
 /// As [`read`], and what the reader says.
 pub fn read_from(input: impl std::io::Read) -> Result<Snapshot, SnapshotError> {
-    let mut records = record::Records::default();
-    let document = super::pickle::read(input, &mut records)?;
-    finish::Finish::new(document.store, records).snapshot(document.root, document.trailing_bytes)
+    let (document, records, entries) = ahead::decode(input, ahead::SMALL_BYTES)?;
+    finish::Finish::new(document.store, records, entries)
+        .snapshot(document.root, document.trailing_bytes)
 }

@@ -1,12 +1,14 @@
 //! What the text formats share: bounded lines, cells of a row, columns by name,
 //! and numbers.
 
+mod blocks;
 mod lines;
 
 use std::borrow::Cow;
 
 use crate::units;
 
+pub use blocks::Blocks;
 pub use lines::Lines;
 
 /// The longest line that is read: a longer one is no table, and must not fill memory.

@@ -1,5 +1,6 @@
 //! The files of a comparison.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Ranked;
+use super::cells::Drawn;
 use crate::cli::CliError;
 use crate::cli::charts::{self, Caption, Timed};
 use crate::cli::folder::{Folder, file_names};
@@ -40,48 +42,70 @@ struct ManifestTrace<'a> {
     device: u32,
 }
 
-/// Writes everything.
-pub(super) fn write(
-    folder: &Folder,
-    scene: &Scene,
-    ranked: &[Ranked<'_>],
-    source: &Source<'_>,
-    plots: bool,
-) -> Result<(), CliError> {
-    let rows = ranked.iter().filter_map(|cell| cell.ended.row());
-    let rows: Vec<Row> = rows.cloned().collect();
-    folder.file("rows.csv", |out| rows::write_csv(&rows, out))?;
-    folder.file("rows.json", |out| rows::write_json(&rows, out))?;
-    let cells: Vec<&Seen> = ranked.iter().filter_map(seen).collect();
-    folder.file("failures.csv", |out| csv_failures(&cells, out))?;
-    let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
-    let below: Vec<(&Seen, String)> = cells.iter().copied().zip(names).collect();
-    let of_policies = || {
-        below
-            .par_iter()
-            .try_for_each(|(seen, name)| of_policy(folder, scene, seen, name, plots))
-    };
-    let of_all = || {
-        if plots {
-            charts(folder, scene, &cells, &rows)
-        } else {
-            Ok(())
+/// What is written.
+pub(super) struct Given<'a> {
+    pub folder: &'a Folder,
+    pub scene: &'a Scene,
+    pub ranked: &'a [Ranked<'a>],
+    pub source: &'a Source<'a>,
+    /// The charts of each policy by its label; none where nothing is to be drawn.
+    pub charts: Option<BTreeMap<&'a str, &'a [(&'static str, Drawn)]>>,
+}
+
+impl Given<'_> {
+    /// Writes everything, in the threads of the present pool.
+    pub fn write(&self) -> Result<(), CliError> {
+        let folder = self.folder;
+        let rows = self.ranked.iter().filter_map(|cell| cell.ended.row());
+        let rows: Vec<Row> = rows.cloned().collect();
+        let cells: Vec<&Seen> = self.ranked.iter().filter_map(seen).collect();
+        let (drawn, written) = rayon::join(
+            || match &self.charts {
+                Some(_) => charts(folder, self.scene, &cells, &rows),
+                None => Ok(()),
+            },
+            || {
+                folder.file("rows.csv", |out| rows::write_csv(&rows, out))?;
+                folder.file("rows.json", |out| rows::write_json(&rows, out))?;
+                folder.file("failures.csv", |out| csv_failures(&cells, out))?;
+                let names = file_names(cells.iter().map(|seen| &*seen.row.policy));
+                let below: Vec<(&Seen, String)> = cells.iter().copied().zip(names).collect();
+                below
+                    .par_iter()
+                    .with_max_len(1)
+                    .try_for_each(|(seen, name)| self.of_policy(seen, name))
+            },
+        );
+        written.and(drawn)?;
+        let manifest = manifest(folder, self.scene, self.ranked, self.source);
+        folder.json("manifest.json", &manifest)
+    }
+
+    /// The files of one policy, in a folder of its name.
+    fn of_policy(&self, seen: &Seen, name: &str) -> Result<(), CliError> {
+        let timeline = format!("{name}/timeline.csv");
+        self.folder
+            .file(&timeline, |out| seen.timeline.write_csv(out))?;
+        let charts = self.charts.as_ref();
+        let charts = charts.and_then(|all| all.get(&*seen.row.policy).copied());
+        for (chart, drawn) in charts.unwrap_or_default() {
+            self.folder.drawn(&format!("{name}/{chart}"), drawn)?;
         }
-    };
-    let (of_policies, of_all) = rayon::join(of_policies, of_all);
-    of_policies.and(of_all)?;
-    folder.json("manifest.json", &manifest(folder, scene, ranked, source))
+        Ok(())
+    }
 }
 
 /// The charts of all policies together.
 fn charts(folder: &Folder, scene: &Scene, cells: &[&Seen], rows: &[Row]) -> Result<(), CliError> {
     let caption = Caption::of(scene);
     let timelines: Vec<Timed<'_>> = cells.iter().map(|seen| timed(seen)).collect();
-    let mut charts = charts::of_rows(&caption, rows);
-    charts.push(("fragmentation", charts::fragmentation(&caption, &timelines)));
+    // The largest first.
+    let mut charts = vec![("fragmentation", charts::fragmentation(&caption, &timelines))];
+    charts.extend(charts::of_rows(&caption, rows));
     charts.push(("sizes", charts::sizes(scene)));
     charts
         .par_iter()
+        .with_max_len(1)
         .try_for_each(|(name, chart)| folder.chart(name, chart))
 }
 
@@ -94,27 +118,6 @@ fn seen<'a>(cell: &Ranked<'a>) -> Option<&'a Seen> {
 
 fn timed(seen: &Seen) -> Timed<'_> {
     (&seen.row.policy, seen.timeline.buckets())
-}
-
-/// The files of one policy, in a folder of its name.
-fn of_policy(
-    folder: &Folder,
-    scene: &Scene,
-    seen: &Seen,
-    name: &str,
-    plots: bool,
-) -> Result<(), CliError> {
-    let timeline = format!("{name}/timeline.csv");
-    folder.file(&timeline, |out| seen.timeline.write_csv(out))?;
-    if plots {
-        let chart = charts::memory(&Caption::of(scene), timed(seen));
-        folder.chart(&format!("{name}/memory"), &chart)?;
-        if let Some(map) = &seen.map {
-            let chart = charts::map(scene, &seen.row.policy, map);
-            folder.chart(&format!("{name}/map"), &chart)?;
-        }
-    }
-    Ok(())
 }
 
 /// The kept failures of all policies; the first column names the policy.

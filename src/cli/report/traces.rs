@@ -70,7 +70,8 @@ pub(super) fn cells(
             };
             run_cell(scene, registry, chosen, watch)
         };
-        policies.par_iter().map(cell).collect::<Result<Vec<_>, _>>()
+        let cells = policies.par_iter().with_max_len(1);
+        cells.map(cell).collect::<Result<Vec<_>, _>>()
     })??;
     progress.end();
     Ok(cells)
@@ -90,8 +91,13 @@ fn said(
     parts.extend(marks);
     parts.extend(Heading::of(scene).lines(true).into_iter().map(Part::Text));
     parts.push(Part::Text(view::packing(scene)));
-    let made = compare::predict_all(scene, registry, policies);
-    let made = args.jobs.within(|| made)?;
+    let others = args.jobs.within(|| {
+        let settings = policies.par_iter().with_max_len(1);
+        let others = |chosen| compare::other_orders(scene, registry, chosen);
+        settings.map(others).collect::<Vec<_>>()
+    })?;
+    let others = others.iter().map(Option::as_deref);
+    let made = compare::predictions(scene, policies.iter().zip(others), ranked);
     let mut more = view::predictions(&made);
     more.extend(view::idle_settings(scene, policies));
     parts.extend(fold(

@@ -1,7 +1,6 @@
 //! The largest of many rectangles, a bounded number of them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// What is compared by area.
 pub(super) trait Area: Copy {
@@ -11,75 +10,65 @@ pub(super) trait Area: Copy {
     fn key(&self) -> (u64, u64);
 }
 
-/// Keeps the largest.
+/// Larger areas first, of equal ones lower keys.
+type Rank = (u128, Reverse<(u64, u64)>);
+
+fn rank(one: &impl Area) -> Rank {
+    (one.area(), Reverse(one.key()))
+}
+
+/// Keeps the largest. Up to twice as many are held, so that the smaller half is told apart
+/// once for many newcomers.
 #[derive(Debug)]
 pub(super) struct Largest<T> {
     most: usize,
-    heap: BinaryHeap<Reverse<Ranked<T>>>,
-}
-
-/// Larger areas first, of equal ones lower keys; both are looked at often and found once.
-type Rank = (u128, Reverse<(u64, u64)>);
-
-#[derive(Debug, Clone, Copy)]
-struct Ranked<T> {
-    rank: Rank,
-    one: T,
-}
-
-impl<T: Area> Ranked<T> {
-    fn new(one: T) -> Self {
-        let rank = (one.area(), Reverse(one.key()));
-        Ranked { rank, one }
-    }
-}
-
-impl<T> PartialEq for Ranked<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank
-    }
-}
-
-impl<T> Eq for Ranked<T> {}
-
-impl<T> PartialOrd for Ranked<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Ranked<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.rank.cmp(&other.rank)
-    }
+    held: Vec<T>,
+    /// The least of those that were kept when some were left out; all that is kept
+    /// from then on is above it.
+    bar: Option<Rank>,
 }
 
 impl<T: Area> Largest<T> {
     pub fn new(most: usize) -> Self {
         Largest {
             most,
-            heap: BinaryHeap::new(),
+            held: Vec::new(),
+            bar: None,
         }
     }
 
-    /// Takes one in; answers the smallest where there are too many.
-    pub fn push(&mut self, one: T) -> Option<T> {
-        let new = Ranked::new(one);
-        if self.heap.len() < self.most {
-            self.heap.push(Reverse(new));
-            return None;
-        }
+    /// Takes one in; what is too small to be kept goes to `out`, now or later.
+    #[inline]
+    pub fn push(&mut self, one: T, mut out: impl FnMut(&T)) {
         // Most of a long trace's are smaller than all that are kept.
-        let Some(mut smallest) = self.heap.peek_mut().filter(|it| it.0 < new) else {
-            return Some(one);
-        };
-        Some(std::mem::replace(&mut *smallest, Reverse(new)).0.one)
+        if self.bar.is_some_and(|bar| rank(&one) < bar) {
+            out(&one);
+            return;
+        }
+        self.held.push(one);
+        if self.held.len() >= self.most.saturating_mul(2).max(1) {
+            self.leave_out(out);
+        }
     }
 
-    /// All that were kept, by their keys.
-    pub fn into_sorted(self) -> Vec<T> {
-        let mut all: Vec<T> = self.heap.into_iter().map(|it| it.0.one).collect();
-        all.sort_unstable_by_key(Area::key);
-        all
+    /// Keeps the largest and lets the others go to `out`.
+    fn leave_out(&mut self, mut out: impl FnMut(&T)) {
+        if self.held.len() <= self.most {
+            return;
+        }
+        if let Some(last) = self.most.checked_sub(1) {
+            let descending = |a: &T, b: &T| rank(b).cmp(&rank(a));
+            let (_, least, _) = self.held.select_nth_unstable_by(last, descending);
+            self.bar = Some(rank(least));
+        }
+        self.held.drain(self.most..).for_each(|small| out(&small));
+    }
+
+    /// All that are kept, by their keys; what is too small goes to `out`.
+    pub fn finish(mut self, out: impl FnMut(&T)) -> Vec<T> {
+        self.leave_out(out);
+        self.held.shrink_to_fit();
+        self.held.sort_unstable_by_key(Area::key);
+        self.held
     }
 }

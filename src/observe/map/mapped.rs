@@ -95,7 +95,7 @@ impl Mapped {
             from,
             to,
         };
-        self.left_out += u64::from(self.done.push(range).is_some());
+        self.done.push(range, |_| self.left_out += 1);
     }
 
     /// All ranges by their beginning, and how many were too many.
@@ -103,6 +103,7 @@ impl Mapped {
         for (address, (bytes, from)) in std::mem::take(&mut self.open) {
             self.close(address, bytes, from, end);
         }
-        (self.done.into_sorted(), self.left_out)
+        let done = self.done.finish(|_| self.left_out += 1);
+        (done, self.left_out)
     }
 }

@@ -4,12 +4,9 @@
 //! there would be too many, neighbours are joined two by two. Rows are kept only where
 //! something was in use, so that gaps between segments cost nothing.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
-use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
+use super::rows::Rows;
 use super::{Rectangle, When};
 use crate::units::ppm;
 
@@ -38,12 +35,16 @@ pub struct Column {
 #[derive(Debug)]
 pub(super) struct Raster {
     most_columns: usize,
-    most_rows: usize,
     span_log2: u32,
-    height_log2: u32,
     columns: Vec<Column>,
-    /// Bytes times events in use, by row and column.
-    rows: HashMap<u64, Vec<u128>, RandomState>,
+    rows: Rows,
+    /// Bytes times events in use by column: at the place of a row, and perhaps more than
+    /// once at one place. Most cells of a column hold nothing.
+    cells: Vec<Vec<(usize, u128)>>,
+    /// The places of the block at hand.
+    places: Vec<usize>,
+    /// A number for each place, all 0 between two uses.
+    sums: Vec<u128>,
 }
 
 impl Raster {
@@ -54,55 +55,68 @@ impl Raster {
         );
         Raster {
             most_columns,
-            most_rows,
             span_log2: 0,
-            height_log2: 0,
             columns: Vec::new(),
-            rows: HashMap::default(),
+            rows: Rows::new(most_rows),
+            cells: Vec::new(),
+            places: Vec::new(),
+            sums: Vec::new(),
         }
     }
 
     /// An event happened; events come in order, none is left out.
+    #[inline]
     pub fn column(&mut self, now: When, failed: bool) {
-        while now.event >> self.span_log2 >= self.most_columns as u64 {
+        if now.event >> self.span_log2 == self.columns.len() as u64 {
+            self.open_column(now);
+        }
+        if failed && let Some(last) = self.columns.last_mut() {
+            last.failed += 1;
+        }
+    }
+
+    fn open_column(&mut self, now: When) {
+        if let Some(last) = self.cells.last_mut() {
+            gather(last, &mut self.sums);
+        }
+        if self.columns.len() == self.most_columns {
             self.widen();
+            if (now.event >> self.span_log2) < self.columns.len() as u64 {
+                return;
+            }
         }
-        let at = (now.event >> self.span_log2) as usize;
-        if at == self.columns.len() {
-            self.columns.push(Column {
-                from: now,
-                failed: 0,
-            });
-        }
-        self.columns[at].failed += u64::from(failed);
+        self.columns.push(Column {
+            from: now,
+            failed: 0,
+        });
+        self.cells.push(Vec::new());
     }
 
     /// A block that was in use up to an event that was seen, or one past it.
     pub fn add(&mut self, block: &Rectangle) {
-        let end = block.address + block.bytes;
-        while ((end - 1) >> self.height_log2) - (block.address >> self.height_log2)
-            >= self.most_rows as u64
-        {
+        while !self.rows.take(block, &mut self.places) {
             self.heighten();
         }
-        let (height, span) = (1u64 << self.height_log2, 1u64 << self.span_log2);
-        for row in block.address >> self.height_log2..=(end - 1) >> self.height_log2 {
-            let base = row << self.height_log2;
-            let bytes = end.min(base + height) - block.address.max(base);
-            let cells = self.rows.entry(row).or_default();
-            let mut event = block.from.event;
-            while event < block.to.event {
-                let at = (event >> self.span_log2) as usize;
-                let next = ((at as u64 + 1) * span).min(block.to.event);
-                if at >= cells.len() {
-                    cells.resize(at + 1, 0);
-                }
-                cells[at] += u128::from(bytes) * u128::from(next - event);
-                event = next;
+        let height_log2 = self.rows.height_log2;
+        let first_row = block.address >> height_log2;
+        let last_byte = block.address + (block.bytes - 1);
+        let mut event = block.from.event;
+        while event < block.to.event {
+            let at = event >> self.span_log2;
+            let next = ((at + 1) << self.span_log2).min(block.to.event);
+            let cells = &mut self.cells[at as usize];
+            if cells.capacity() - cells.len() < self.places.len() {
+                gather(cells, &mut self.sums);
+                // At least as many come before the next time.
+                cells.reserve(self.places.len().max(cells.len()));
             }
-        }
-        while self.rows.len() > self.most_rows {
-            self.heighten();
+            for (row, place) in (first_row..).zip(&self.places) {
+                let base = row << height_log2;
+                let top = base + ((1 << height_log2) - 1);
+                let bytes = last_byte.min(top) - block.address.max(base) + 1;
+                cells.push((*place, u128::from(bytes) * u128::from(next - event)));
+            }
+            event = next;
         }
     }
 
@@ -114,60 +128,70 @@ impl Raster {
             failed: pair.iter().map(|column| column.failed).sum(),
         });
         self.columns = joined.collect();
-        for cells in self.rows.values_mut() {
-            let half = cells.len().div_ceil(2);
-            for at in 0..half {
-                cells[at] = cells[2 * at] + cells.get(2 * at + 1).copied().unwrap_or(0);
-            }
-            cells.truncate(half);
-        }
+        let joined = self.cells.chunks_mut(2).map(|pair| {
+            let mut cells = std::mem::take(&mut pair[0]);
+            cells.extend(pair[1..].iter().flatten());
+            gather(&mut cells, &mut self.sums);
+            cells
+        });
+        self.cells = joined.collect();
     }
 
     /// Joins rows two by two.
     fn heighten(&mut self) {
-        self.height_log2 += 1;
-        for (row, mut cells) in std::mem::take(&mut self.rows) {
-            match self.rows.entry(row >> 1) {
-                Entry::Vacant(alone) => {
-                    alone.insert(cells);
-                }
-                Entry::Occupied(mut joined) => {
-                    let sums = joined.get_mut();
-                    if sums.len() < cells.len() {
-                        std::mem::swap(sums, &mut cells);
-                    }
-                    for (sum, cell) in sums.iter_mut().zip(cells) {
-                        *sum += cell;
-                    }
-                }
+        let moved = self.rows.heighten();
+        for cells in &mut self.cells {
+            for (place, _) in &mut *cells {
+                *place = moved[*place];
             }
+            gather(cells, &mut self.sums);
         }
     }
 
-    pub fn columns(&self) -> Vec<Column> {
-        self.columns.clone()
-    }
-
-    /// The cells that hold something, by address and event; the last column reaches to `end`.
-    pub fn cells(&self, end: When) -> Vec<Cell> {
-        let bytes = 1u64 << self.height_log2;
-        let mut cells = Vec::new();
-        let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_unstable_by_key(|(row, _)| **row);
-        for (row, sums) in rows {
-            for (at, sum) in sums.iter().enumerate().filter(|(_, sum)| **sum > 0) {
-                let from = (at as u64) << self.span_log2;
-                let events = end.event.min(from + (1 << self.span_log2)) - from;
-                let full = u128::from(bytes) * u128::from(events);
-                cells.push(Cell {
-                    address: row << self.height_log2,
-                    bytes,
-                    column: at as u32,
-                    occupancy_ppm: share_ppm(*sum, full),
-                });
-            }
+    /// The columns, and the cells that hold something by address and event; the last
+    /// column reaches to `end`.
+    pub fn finish(mut self, end: When) -> (Vec<Column>, Vec<Cell>) {
+        let (height_log2, span_log2) = (self.rows.height_log2, self.span_log2);
+        let mut found = Vec::new();
+        for (column, cells) in (0u32..).zip(&mut self.cells) {
+            gather(cells, &mut self.sums);
+            let row = |place: usize| self.rows.numbers[place];
+            found.extend(cells.iter().map(|(place, sum)| (row(*place), column, *sum)));
         }
-        cells
+        found.sort_unstable();
+        let bytes = 1u64 << height_log2;
+        let cell = |(row, column, sum): (u64, u32, u128)| {
+            let from = u64::from(column) << span_log2;
+            let events = end.event.min(from + (1 << span_log2)) - from;
+            let full = u128::from(bytes) * u128::from(events);
+            Cell {
+                address: row << height_log2,
+                bytes,
+                column,
+                occupancy_ppm: share_ppm(sum, full),
+            }
+        };
+        (self.columns, found.into_iter().map(cell).collect())
+    }
+}
+
+/// Adds up what is at one place. `sums` is all 0, before and after.
+fn gather(cells: &mut Vec<(usize, u128)>, sums: &mut Vec<u128>) {
+    let mut places = 0;
+    for at in 0..cells.len() {
+        let (place, part) = cells[at];
+        if place >= sums.len() {
+            sums.resize(place + 1, 0);
+        }
+        if sums[place] == 0 {
+            cells[places].0 = place;
+            places += 1;
+        }
+        sums[place] += part;
+    }
+    cells.truncate(places);
+    for (place, sum) in cells {
+        *sum = std::mem::take(&mut sums[*place]);
     }
 }
 

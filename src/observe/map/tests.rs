@@ -158,3 +158,93 @@ fn rectangles_and_raster_hold_everything_together() {
         "{in_cells} of {missing}"
     );
 }
+
+/// Against plain sums: cells grow with what is added and hold the same as if they had
+/// been that large from the beginning.
+#[test]
+fn a_raster_holds_what_one_of_its_final_size_would() {
+    let when = |event| When {
+        event,
+        time_ns: event,
+    };
+    let mut state = 5u64;
+    let mut next = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    let mut raster = Raster::new(16, 8);
+    let mut blocks = Vec::new();
+    for event in 0..300 {
+        raster.column(when(event), event % 7 == 0);
+        let block = Rectangle {
+            address: next(1 << (4 + event / 30)),
+            bytes: 1 + next(20),
+            segment_address: 0,
+            from: when(event - next(event.min(40) + 1)),
+            to: when(event + 1),
+            stream: 0,
+            ordinal: event,
+        };
+        raster.add(&block);
+        blocks.push(block);
+    }
+    let (columns, cells) = raster.finish(when(300));
+    assert_eq!(columns.len(), 10, "300 events in columns of 32");
+    assert_eq!(columns.iter().map(|it| it.failed).sum::<u64>(), 43);
+    let bytes = cells[0].bytes;
+    assert!(bytes > 1, "rows were joined");
+    let overlap = |a: (u64, u64), b: (u64, u64)| a.1.min(b.1).saturating_sub(a.0.max(b.0));
+    let mut expected = Vec::new();
+    for row in 0..1 << 14 {
+        for column in 0..10 {
+            let (rows, span) = (
+                (row * bytes, (row + 1) * bytes),
+                (column * 32, column * 32 + 32),
+            );
+            let areas = blocks.iter().map(|it| {
+                let high = overlap(rows, (it.address, it.address + it.bytes));
+                high * overlap(span, (it.from.event, it.to.event))
+            });
+            let area: u64 = areas.sum();
+            if area > 0 {
+                let full = bytes * (span.1.min(300) - span.0);
+                expected.push((rows.0, column as u32, area * 1_000_000 / full));
+            }
+        }
+    }
+    let shown = |cell: &raster::Cell| (cell.address, cell.column, cell.occupancy_ppm);
+    assert_eq!(cells.iter().map(shown).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_largest_are_kept_however_they_come() {
+    let range = |bytes: u64, address| MappedRange {
+        address,
+        bytes,
+        from: When::default(),
+        to: When {
+            event: 1,
+            time_ns: 1,
+        },
+    };
+    // Many are equal: of those the lower addresses stay.
+    let all: Vec<_> = (0..500u64)
+        .map(|at| range(1 + at * 7919 % 40, at))
+        .collect();
+    for most in [0, 1, 7, 499, 500, 1000] {
+        let mut largest = largest::Largest::new(most);
+        let mut left_out = Vec::new();
+        for one in &all {
+            largest.push(*one, |small| left_out.push(*small));
+        }
+        let kept = largest.finish(|small| left_out.push(*small));
+        let mut sorted = all.clone();
+        sorted.sort_by_key(|it| (std::cmp::Reverse(it.bytes), it.address));
+        let mut expected = sorted[..most.min(500)].to_vec();
+        expected.sort_by_key(Area::key);
+        assert_eq!(kept, expected, "{most}");
+        assert_eq!(left_out.len(), 500 - expected.len());
+    }
+}

@@ -102,7 +102,7 @@ pub(super) fn room_without_pins(space: &Space) -> u64 {
                     let start = round_up(cursor, space.align(block)).unwrap_or(u64::MAX);
                     cursor = start.min(space.base(block)) + space.bytes(block);
                 }
-                State::Pending | State::Unmapped | State::Lent => {
+                State::Pending | State::Unmapped | State::Lent | State::Gone => {
                     largest_bytes = largest_bytes.max(space.base(block) - cursor);
                     cursor = space.end(block);
                 }

@@ -1,11 +1,13 @@
-//! Many entries by bytes, then address: log-linear bins under a two-level bitmap.
+//! Bins of entries by bytes: log-linear, under a two-level bitmap.
 //!
-//! Bins are so narrow that most hold one entry or none as long as there are some hundred;
-//! that one lies in the bin itself. The entries of a fuller bin are a tree.
+//! A size is counted in granules, the greatest power of two that all sizes and addresses
+//! share: up to 128 granules each size has a bin of its own.
 
 use super::Entry;
-use super::node::Value;
-use super::tree::{Pool, Root};
+use super::buckets::Slot;
+use super::digits::Digits;
+use super::group::Group;
+use super::scale::{Scale, Word};
 
 /// Bins an octave, as a power of two.
 const OCTAVE_BITS: u32 = 6;
@@ -13,247 +15,269 @@ const OCTAVE_BITS: u32 = 6;
 /// Bins in all: sizes below an octave's bins have one each, 64-bit sizes end with the last.
 const BINS: usize = (65 - OCTAVE_BITS as usize) << OCTAVE_BITS;
 
-/// Words of the lower bitmap.
-const WORDS: usize = BINS.div_ceil(64);
+/// Words of the lower bitmap, as many as the upper has bits.
+const WORDS: usize = 64;
 
-const _: () = assert!(WORDS < 64, "one word must be enough for the upper bitmap");
+const _: () = assert!(BINS <= 64 * WORDS, "one word must be enough for the upper bitmap");
 
-impl Value for u32 {
-    type Best = ();
+/// Marks a bin whose entries are too many for it.
+const MANY: u32 = u32::MAX;
 
-    fn best(self) {}
-}
-
-/// What a bin holds.
+/// The entries of a few sizes, mostly a line of the cache.
 #[derive(Clone, Copy)]
-enum Bin {
-    Empty,
-    One {
-        bytes: u64,
-        address: u64,
-        block: u32,
-    },
-    Tree(Root),
+#[repr(align(64))]
+struct Bin<W> {
+    few: Group<W, 1>,
+    /// How many these are, or [`MANY`].
+    len: u32,
+    /// Where many lie.
+    many: Slot,
 }
 
-/// The bins; none are made before the first entry.
-pub(super) struct Bins {
-    pool: Pool<u128, u32>,
-    bins: Vec<Bin>,
+impl<W: Word> Bin<W> {
+    const ROOM: u32 = Group::<W, 1>::ROOM as u32;
+
+    const EMPTY: Self = Bin {
+        few: Group::EMPTY,
+        len: 0,
+        many: Slot::NONE,
+    };
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.len < Self::ROOM
+    }
+
+    #[inline]
+    fn is_few(&self) -> bool {
+        self.len <= Self::ROOM
+    }
+}
+
+/// The bins of one scale.
+pub(super) struct Bins<W> {
+    scale: Scale,
+    /// As many as the greatest size so far needs.
+    bins: Vec<Bin<W>>,
+    /// The entries of bins that have many.
+    digits: Digits<W>,
     /// One bit a bin: it has entries.
     words: [u64; WORDS],
     /// One bit a word: it is not zero.
     summary: u64,
-    len: usize,
 }
 
 /// The bin of a size: the leading one and the bits after it.
 #[inline]
-fn bin_of(bytes: u64) -> usize {
-    let octave = (u64::BITS - bytes.leading_zeros()).saturating_sub(OCTAVE_BITS + 1);
+fn bin_of(size: u64) -> usize {
+    // Never below the octave, so that the leading one need not be looked for in zero.
+    let octave = (size | 1 << OCTAVE_BITS).ilog2() - OCTAVE_BITS;
     // The leading one itself adds the last of the bins below.
-    ((octave as usize) << OCTAVE_BITS) + (bytes >> octave) as usize
+    ((octave as usize) << OCTAVE_BITS) + (size >> octave) as usize
 }
 
-#[inline]
-fn key(bytes: u64, address: u64) -> u128 {
-    u128::from(bytes) << 64 | u128::from(address)
-}
-
-#[inline]
-fn entry((key, block): (u128, u32)) -> Entry {
-    Entry {
-        address: key as u64,
-        bytes: (key >> 64) as u64,
-        block,
-    }
-}
-
-impl Bins {
-    pub(super) fn new() -> Self {
+impl<W: Word> Bins<W> {
+    pub(super) fn new(scale: Scale) -> Self {
         Bins {
-            pool: Pool::new(),
+            scale,
             bins: Vec::new(),
+            digits: Digits::new(),
             words: [0; WORDS],
             summary: 0,
-            len: 0,
         }
     }
 
+    pub(super) fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Removes all entries, keeps the memory and goes on with another scale.
+    pub(super) fn restart(&mut self, scale: Scale) {
+        self.scale = scale;
+        self.clear();
+    }
+
+    /// Removes all entries and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bins.fill(Bin::EMPTY);
+        self.digits.clear();
+        self.words = [0; WORDS];
+        self.summary = 0;
+    }
+
+    /// Whether the scale has a word for the entry.
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
+    pub(super) fn holds(&self, bytes: u64, address: u64) -> bool {
+        self.scale.holds(bytes, address)
     }
 
-    /// Makes the bins, before the first entry.
-    pub(super) fn begin(&mut self) {
-        self.bins.resize(BINS, Bin::Empty);
-    }
-
-    /// Adds an entry. Panics if it is there already.
+    /// Adds an entry that the scale holds. Panics if it is there already.
     #[inline]
     pub(super) fn insert(&mut self, new: Entry) {
-        let at = bin_of(new.bytes);
-        match self.bins[at] {
-            Bin::Empty => {
-                let Entry {
-                    address,
-                    bytes,
-                    block,
-                } = new;
-                self.bins[at] = Bin::One {
-                    bytes,
-                    address,
-                    block,
-                };
-                self.words[at / 64] |= 1 << (at % 64);
-                self.summary |= 1 << (at / 64);
-            }
-            Bin::One {
-                bytes,
-                address,
-                block,
-            } => {
-                let mut root = Root::EMPTY;
-                self.pool.insert(&mut root, key(bytes, address), block);
-                self.insert_in_tree(at, root, new);
-            }
-            Bin::Tree(root) => self.insert_in_tree(at, root, new),
-        }
-        self.len += 1;
+        let (size, word) = self.scale.word(new.bytes, new.address);
+        let at = bin_of(size);
+        self.words[at / 64 % WORDS] |= 1 << (at % 64);
+        self.summary |= 1 << (at / 64);
+        self.insert_at(at, (word, new.block));
     }
 
     #[inline]
-    fn insert_in_tree(&mut self, at: usize, mut root: Root, new: Entry) {
-        let key = key(new.bytes, new.address);
-        self.pool.insert(&mut root, key, new.block);
-        self.bins[at] = Bin::Tree(root);
+    fn insert_at(&mut self, at: usize, entry: (W, u32)) {
+        match self.bins.get_mut(at) {
+            Some(bin) if bin.has_room() => {
+                bin.few.push(bin.len as usize, entry);
+                bin.len += 1;
+            }
+            _ => self.insert_in_many(at, entry),
+        }
+    }
+
+    /// Adds an entry to a bin that has no room.
+    #[inline(never)]
+    fn insert_in_many(&mut self, at: usize, entry: (W, u32)) {
+        if at >= self.bins.len() {
+            self.bins.resize((at + 1).next_multiple_of(64), Bin::EMPTY);
+            return self.insert_at(at, entry);
+        }
+        let bin = &mut self.bins[at];
+        if bin.is_few() {
+            let few = std::mem::replace(&mut bin.few, Group::EMPTY);
+            bin.many = self.digits.new_bucket(few.entries(bin.len as usize));
+            bin.len = MANY;
+        }
+        self.digits.insert(&mut bin.many, entry);
     }
 
     /// Removes an entry; false if it was not there.
     #[inline]
     pub(super) fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        let at = bin_of(bytes);
-        match self.bins[at] {
-            Bin::Empty => return false,
-            Bin::One {
-                bytes: own_bytes,
-                address: own_address,
-                ..
-            } => {
-                if (own_bytes, own_address) != (bytes, address) {
-                    return false;
-                }
-                self.empty(at);
-            }
-            Bin::Tree(mut root) => {
-                if self.pool.remove(&mut root, key(bytes, address)).is_none() {
-                    return false;
-                }
-                if root.is_empty() {
-                    self.empty(at);
-                } else {
-                    self.bins[at] = Bin::Tree(root);
-                }
-            }
+        if !self.scale.holds(bytes, address) {
+            return false;
         }
-        self.len -= 1;
+        let (size, word) = self.scale.word(bytes, address);
+        let at = bin_of(size);
+        let Some(bin) = self.bins.get_mut(at) else {
+            return false;
+        };
+        if !bin.is_few() {
+            return self.remove_from_many(at, word);
+        }
+        if !bin.few.take(bin.len as usize, word) {
+            return false;
+        }
+        bin.len -= 1;
+        let is_empty = bin.len == 0;
+        let bits = &mut self.words[at / 64 % WORDS];
+        *bits &= !(u64::from(is_empty) << (at % 64));
+        self.summary &= !(u64::from(*bits == 0) << (at / 64));
         true
     }
 
-    #[inline]
-    fn empty(&mut self, at: usize) {
-        self.bins[at] = Bin::Empty;
-        self.words[at / 64] &= !(1 << (at % 64));
-        if self.words[at / 64] == 0 {
-            self.summary &= !(1 << (at / 64));
+    #[inline(never)]
+    fn remove_from_many(&mut self, at: usize, word: W) -> bool {
+        let bin = &mut self.bins[at];
+        let was_there = self.digits.remove(&mut bin.many, word);
+        if bin.many.is_sparse() {
+            self.make_few(at);
         }
+        was_there
     }
 
-    /// The first entry that is not before `(bytes, address)`.
+    /// Takes the entries of a bin back that are no longer many.
+    #[cold]
+    fn make_few(&mut self, at: usize) {
+        let bin = &mut self.bins[at];
+        let bucket = self.digits.take_bucket(bin.many);
+        bin.len = 0;
+        for entry in bucket.entries(bin.many.len()) {
+            bin.few.push(bin.len as usize, entry);
+            bin.len += 1;
+        }
+        bin.many = Slot::NONE;
+    }
+
+    /// The first entry of at least `bytes`, of which there must be no more than in some entry.
+    #[inline]
+    pub(super) fn first_of(&self, bytes: u64) -> Option<Entry> {
+        let (size, word) = self.scale.least_of(bytes);
+        Some(self.scale.entry(self.first_from(bin_of(size), word)?))
+    }
+
+    /// The first entry not before `(bytes, address)`.
     #[inline]
     pub(super) fn at_least(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.at_least(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) >= (bytes, address))
-            }
-        };
-        found.or_else(|| self.edge(self.bin_after(at)?, Pool::first))
+        let (size, word) = self.scale.least(bytes, address)?;
+        Some(self.scale.entry(self.first_from(bin_of(size), word)?))
     }
 
-    /// The first entry after `(bytes, address)`.
+    /// The first entry not before a word of a bin.
     #[inline]
-    pub(super) fn above(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.above(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) > (bytes, address))
-            }
-        };
-        found.or_else(|| self.edge(self.bin_after(at)?, Pool::first))
+    fn first_from(&self, at: usize, word: W) -> Option<(W, u32)> {
+        let at = self.bin_from(at)?;
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.first_of_many(at, word);
+        }
+        let found = bin.few.at_least(word);
+        found.or_else(|| Some(self.first_in(self.bin_from(at + 1)?)))
+    }
+
+    #[inline(never)]
+    fn first_of_many(&self, at: usize, word: W) -> Option<(W, u32)> {
+        let found = self.digits.at_least(self.bins[at].many, word);
+        found.or_else(|| Some(self.first_in(self.bin_from(at + 1)?)))
+    }
+
+    /// The first entry of a bin that has some.
+    #[inline]
+    fn first_in(&self, at: usize) -> (W, u32) {
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.digits.first(bin.many);
+        }
+        bin.few.first()
+    }
+
+    /// The last entry of a bin that has some.
+    fn last_in(&self, at: usize) -> (W, u32) {
+        let bin = &self.bins[at];
+        if !bin.is_few() {
+            return self.digits.last(bin.many);
+        }
+        bin.few.below(W::MAX).expect("an entry")
     }
 
     /// The last entry before `(bytes, address)`.
-    #[inline]
     pub(super) fn below(&self, bytes: u64, address: u64) -> Option<Entry> {
-        let at = bin_of(bytes);
-        let found = match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => self.pool.below(root, key(bytes, address)).map(entry),
-            Bin::One { .. } => {
-                let one = self.edge(at, Pool::first);
-                one.filter(|one| (one.bytes, one.address) < (bytes, address))
-            }
+        let Some((size, word)) = self.scale.least(bytes, address) else {
+            return self.last();
         };
-        found.or_else(|| self.edge(self.bin_before(at)?, Pool::last))
+        let at = bin_of(size);
+        let bin = self.bins.get(at).copied().unwrap_or(Bin::EMPTY);
+        let found = if bin.is_few() {
+            bin.few.below(word)
+        } else {
+            self.digits.below(bin.many, word)
+        };
+        let found = found.or_else(|| Some(self.last_in(self.bin_before(at)?)));
+        found.map(|found| self.scale.entry(found))
     }
 
-    /// Bytes of the last entry; 0 where there is none.
-    #[inline]
-    pub(super) fn largest_bytes(&self) -> u64 {
-        let last = self.bin_before(BINS);
-        let last = last.and_then(|bin| self.edge(bin, Pool::last));
-        last.map_or(0, |last| last.bytes)
+    /// The last entry of all.
+    pub(super) fn last(&self) -> Option<Entry> {
+        let at = self.bin_before(BINS)?;
+        Some(self.scale.entry(self.last_in(at)))
     }
 
-    /// The entry at one end of a bin.
+    /// The first bin with entries from `bin` on, which may be the number of bins.
     #[inline]
-    fn edge(
-        &self,
-        at: usize,
-        end: impl Fn(&Pool<u128, u32>, Root) -> Option<(u128, u32)>,
-    ) -> Option<Entry> {
-        match self.bins[at] {
-            Bin::Empty => None,
-            Bin::Tree(root) => end(&self.pool, root).map(entry),
-            Bin::One {
-                bytes,
-                address,
-                block,
-            } => Some(Entry {
-                address,
-                bytes,
-                block,
-            }),
-        }
-    }
-
-    /// The next bin with entries.
-    #[inline]
-    fn bin_after(&self, bin: usize) -> Option<usize> {
+    fn bin_from(&self, bin: usize) -> Option<usize> {
         let word = bin / 64;
-        // Two shifts: the last bit of a word has nothing above it, and a shift by 64 is none.
-        let within = self.words[word] >> (bin % 64) >> 1;
+        let within = self.words.get(word)? >> (bin % 64);
         if within != 0 {
-            return Some(bin + 1 + within.trailing_zeros() as usize);
+            return Some(bin + within.trailing_zeros() as usize);
         }
+        // Two shifts: the last bit of a word has nothing above it, and a shift by 64 is none.
         let words = self.summary >> word >> 1;
         if words == 0 {
             return None;
@@ -278,59 +302,39 @@ impl Bins {
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.bins.iter().flat_map(|bin| {
-            let (one, root) = match *bin {
-                Bin::Empty => (None, Root::EMPTY),
-                Bin::Tree(root) => (None, root),
-                Bin::One {
-                    bytes,
-                    address,
-                    block,
-                } => (Some((key(bytes, address), block)), Root::EMPTY),
-            };
-            one.into_iter().chain(self.pool.iter(root)).map(entry)
-        })
+        let words = std::iter::successors(self.first_from(0, W::MIN), |&(word, _)| {
+            self.first_from(bin_of(self.scale.size(word)), word.next())
+        });
+        words.map(|found| self.scale.entry(found))
     }
 
-    /// Removes all entries and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.pool.clear();
-        self.bins.fill(Bin::Empty);
-        self.words = [0; WORDS];
-        self.summary = 0;
-        self.len = 0;
-    }
-
-    /// Panics unless the bins agree with themselves; for tests.
+    /// Panics unless the bins agree with themselves; returns how many entries they have. For tests.
     #[cfg(test)]
-    pub(super) fn check(&self) {
-        let (mut roots, mut count) = (Vec::new(), 0);
-        for (at, bin) in self.bins.iter().enumerate() {
-            let mut entries: Vec<Entry> = Vec::new();
-            match *bin {
-                Bin::Empty => {}
-                Bin::One { .. } => entries.extend(self.edge(at, Pool::first)),
-                Bin::Tree(root) => {
-                    roots.push(root);
-                    entries.extend(self.pool.iter(root).map(entry));
-                    assert!(!entries.is_empty(), "a tree without entries");
-                }
-            }
-            assert!(entries.iter().all(|entry| bin_of(entry.bytes) == at));
-            count += entries.len();
-            let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
-            assert_eq!(is_marked, !entries.is_empty());
-        }
-        self.pool.check(&roots);
+    pub(super) fn check(&self) -> usize {
         for (word, bits) in self.words.iter().enumerate() {
             assert_eq!(self.summary >> word & 1 == 0, *bits == 0);
         }
-        assert_eq!(count, self.len);
+        let unused = self.words.iter().skip(self.bins.len() / 64);
+        assert!(unused.copied().all(|bits| bits == 0));
+        let mut count = 0;
+        for (at, bin) in self.bins.iter().enumerate() {
+            let len = if bin.is_few() { bin.len } else { 0 };
+            let mut words = bin.few.check(len as usize);
+            words.extend(self.digits.check(bin.many));
+            assert_eq!(bin.is_few(), bin.many.is_empty());
+            assert!(words.iter().all(|word| bin_of(self.scale.size(*word)) == at));
+            let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
+            assert_eq!(is_marked, !words.is_empty());
+            count += words.len();
+        }
+        let many: Vec<Slot> = self.bins.iter().map(|bin| bin.many).collect();
+        self.digits.check_pools(&many);
+        count
     }
 
     /// Nodes in use; for tests.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
-        self.pool.nodes()
+        self.digits.nodes()
     }
 }

@@ -2,22 +2,39 @@
 
 use super::Entry;
 use super::bins::Bins;
-use super::few::{FEW, Few};
+use super::group::TWICE;
+use super::scale::Scale;
 
-/// The bins go back into the list once no more than so many are left.
-const BACK: usize = FEW / 4;
-
-/// An exact index by size: a sorted list while there are few entries, else log-linear bins under a
-/// two-level bitmap, each bin in order.
+/// An exact index by size: log-linear bins under a two-level bitmap, each a bucket of entries
+/// in no order, or a tree by the digits of size and address once there are more.
 ///
-/// Every operation takes logarithmic time in the entries of one bin, also where all have one size.
+/// The last block in order lies apart: requests are cut from it more than from any other, and
+/// everybody asks for its size. Every operation takes a time that grows with the logarithm of
+/// the entries of one bin at most, also where all have one size.
 pub struct BySize {
-    /// The entries in order, while they are few; the bins are empty then.
-    few: Few,
-    /// The entries are in the bins; the list is empty then.
-    spread: bool,
-    bins: Bins,
+    len: usize,
     total_bytes: u64,
+    /// The last block in order; one of no bytes where there is none.
+    top: Entry,
+    /// No other block has more bytes.
+    bound_bytes: u64,
+    /// All blocks but the last.
+    rest: Bins<u64>,
+    /// The same, once sizes and addresses do not fit one `u64` together.
+    wide: Option<Box<Bins<u128>>>,
+}
+
+/// Stands for the last block where there is none.
+const NO_BLOCK: Entry = Entry {
+    address: 0,
+    bytes: 0,
+    block: 0,
+};
+
+/// Where a block is in order.
+#[inline]
+fn place(entry: Entry) -> (u64, u64) {
+    (entry.bytes, entry.address)
 }
 
 impl Default for BySize {
@@ -26,14 +43,45 @@ impl Default for BySize {
     }
 }
 
+/// Calls a method of the bins, whichever are in use.
+macro_rules! rest {
+    ($index:expr, $bins:ident => $call:expr) => {
+        match &$index.wide {
+            None => {
+                let $bins = &$index.rest;
+                $call
+            }
+            Some($bins) => seldom(|| $call),
+        }
+    };
+    (mut $index:expr, $bins:ident => $call:expr) => {
+        match &mut $index.wide {
+            None => {
+                let $bins = &mut $index.rest;
+                $call
+            }
+            Some($bins) => seldom(|| $call),
+        }
+    };
+}
+
+/// Keeps the code of a call apart from that of its caller.
+#[cold]
+#[inline(never)]
+fn seldom<T>(call: impl FnOnce() -> T) -> T {
+    call()
+}
+
 impl BySize {
     /// An index without entries.
     pub fn new() -> Self {
         BySize {
-            few: Few::new(),
-            spread: false,
-            bins: Bins::new(),
+            len: 0,
             total_bytes: 0,
+            top: NO_BLOCK,
+            bound_bytes: 0,
+            rest: Bins::new(Scale::NONE),
+            wide: None,
         }
     }
 
@@ -44,67 +92,91 @@ impl BySize {
     /// `u64`: free blocks lie in one address space and do not overlap.
     #[inline]
     pub fn insert(&mut self, bytes: u64, address: u64, block: u32) {
+        let total_bytes = self.total_bytes.checked_add(bytes);
+        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
+        self.len += 1;
         let new = Entry {
             address,
             bytes,
             block,
         };
-        if !self.spread && self.few.is_full() {
-            self.spread();
-        }
-        if self.spread {
-            self.bins.insert(new);
+        if bytes < self.top.bytes {
+            self.insert_in_rest(new);
         } else {
-            let at = self.few.lower(bytes, address);
-            assert!(
-                !self.few.is_at(at, bytes, address),
-                "a block of {bytes} bytes at {address} is there already"
-            );
-            self.few.insert(at, new);
+            self.insert_near_top(new);
         }
-        let total_bytes = self.total_bytes.checked_add(bytes);
-        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
     }
 
-    /// Puts the entries of the list into the bins.
+    /// Adds a block, already counted, that may be the last one.
     #[cold]
-    fn spread(&mut self) {
-        self.spread = true;
-        self.bins.begin();
-        for entry in self.few.iter() {
-            self.bins.insert(entry);
+    fn insert_near_top(&mut self, mut new: Entry) {
+        if self.len == 1 {
+            self.top = new;
+            return;
         }
-        self.few.clear();
+        assert!(place(new) != place(self.top), "{TWICE}");
+        if place(new) > place(self.top) {
+            std::mem::swap(&mut self.top, &mut new);
+        }
+        self.insert_in_rest(new);
     }
 
-    /// Puts the few entries that the bins still have into the list.
-    #[cold]
-    fn gather(&mut self) {
-        for entry in self.bins.iter() {
-            self.few.insert(self.few.len(), entry);
+    #[inline]
+    fn insert_in_rest(&mut self, new: Entry) {
+        if new.bytes > self.bound_bytes {
+            self.bound_bytes = new.bytes;
         }
-        self.bins.clear();
-        self.spread = false;
+        if self.wide.is_none() && !self.rest.holds(new.bytes, new.address) {
+            self.rescale(new);
+        }
+        rest!(mut self, bins => bins.insert(new));
+    }
+
+    /// Gives the words room for an entry that they cannot hold. They only ever grow, so that this
+    /// happens a hundred times at most.
+    #[cold]
+    fn rescale(&mut self, new: Entry) {
+        let mut entries: Vec<Entry> = self.rest.iter().collect();
+        entries.push(new);
+        match self.rest.scale().widened(&entries) {
+            Some(scale) => self.rest.restart(scale),
+            None => {
+                self.rest = Bins::new(Scale::NONE);
+                self.wide = Some(Box::new(Bins::new(Scale::ANY)));
+            }
+        }
+        entries.pop();
+        for entry in entries {
+            rest!(mut self, bins => bins.insert(entry));
+        }
     }
 
     /// Removes a block; false if it was not there.
     #[inline]
     pub fn remove(&mut self, bytes: u64, address: u64) -> bool {
-        if self.spread {
-            if !self.bins.remove(bytes, address) {
-                return false;
-            }
-            if self.bins.len() <= BACK {
-                self.gather();
-            }
-        } else {
-            let at = self.few.lower(bytes, address);
-            if !self.few.is_at(at, bytes, address) {
-                return false;
-            }
-            self.few.remove(at);
+        if (bytes, address) == place(self.top) {
+            return self.remove_top();
         }
-        self.total_bytes -= bytes;
+        let was_there = rest!(mut self, bins => bins.remove(bytes, address));
+        self.len -= usize::from(was_there);
+        self.total_bytes -= if was_there { bytes } else { 0 };
+        was_there
+    }
+
+    /// Removes the last block, if there is one; the one before it takes its place.
+    #[inline(never)]
+    fn remove_top(&mut self) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        self.len -= 1;
+        self.total_bytes -= self.top.bytes;
+        let last = rest!(self, bins => bins.last());
+        self.top = last.unwrap_or(NO_BLOCK);
+        self.bound_bytes = self.top.bytes;
+        if let Some(last) = last {
+            rest!(mut self, bins => bins.remove(last.bytes, last.address));
+        }
         true
     }
 
@@ -114,66 +186,69 @@ impl BySize {
     /// As [`insert`](Self::insert).
     #[inline]
     pub fn change(&mut self, old: Entry, new: Entry) -> bool {
-        if self.spread {
-            let was_there = self.remove(old.bytes, old.address);
-            if was_there {
-                self.insert(new.bytes, new.address, new.block);
-            }
-            return was_there;
+        let is_top = place(old) == place(self.top) && self.len > 0;
+        if is_top && new.bytes > self.bound_bytes {
+            self.top = new;
+            let total_bytes = (self.total_bytes - old.bytes).checked_add(new.bytes);
+            self.total_bytes = total_bytes.expect("free blocks exceed the address space");
+            return true;
         }
-        let at = self.few.lower(old.bytes, old.address);
-        if !self.few.is_at(at, old.bytes, old.address) {
-            return false;
+        let was_there = self.remove(old.bytes, old.address);
+        if was_there {
+            self.insert(new.bytes, new.address, new.block);
         }
-        self.few.change(at, new);
-        let total_bytes = (self.total_bytes - old.bytes).checked_add(new.bytes);
-        self.total_bytes = total_bytes.expect("free blocks exceed the address space");
-        true
+        was_there
     }
 
     /// The best fit: the smallest block of at least `bytes`; of equal ones the lowest address.
     #[inline]
     pub fn first_at_least(&self, bytes: u64) -> Option<Entry> {
-        self.first_at_least_from(bytes, 0)
+        if bytes <= self.bound_bytes {
+            let found = rest!(self, bins => bins.first_of(bytes));
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.top_if(self.top.bytes >= bytes)
     }
 
     /// The first block in order that is not before `(bytes, address)`.
     #[inline]
     pub fn first_at_least_from(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.at_least(bytes, address);
+        if bytes <= self.bound_bytes {
+            let found = rest!(self, bins => bins.at_least(bytes, address));
+            if found.is_some() {
+                return found;
+            }
         }
-        self.few.get(self.few.lower(bytes, address))
+        self.top_if(place(self.top) >= (bytes, address))
     }
 
     /// The first block in order after `(bytes, address)`, which need not be there.
     #[inline]
     pub fn next_after(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.above(bytes, address);
+        match address.checked_add(1) {
+            Some(address) => self.first_at_least_from(bytes, address),
+            None => self.first_at_least_from(bytes.checked_add(1)?, 0),
         }
-        let at = self.few.lower(bytes, address);
-        let is_there = self.few.is_at(at, bytes, address);
-        self.few.get(at + usize::from(is_there))
     }
 
     /// The last block in order before `(bytes, address)`, which need not be there.
     #[inline]
     pub fn prev_before(&self, bytes: u64, address: u64) -> Option<Entry> {
-        if self.spread {
-            return self.bins.below(bytes, address);
-        }
-        let at = self.few.lower(bytes, address);
-        self.few.get(at.checked_sub(1)?)
+        let top = self.top_if(place(self.top) < (bytes, address));
+        top.or_else(|| rest!(self, bins => bins.below(bytes, address)))
+    }
+
+    #[inline]
+    fn top_if(&self, condition: bool) -> Option<Entry> {
+        (condition && self.len > 0).then_some(self.top)
     }
 
     /// Bytes of the largest block; 0 if there is none.
     #[inline]
     pub fn largest_bytes(&self) -> u64 {
-        if self.spread {
-            return self.bins.largest_bytes();
-        }
-        self.few.largest_bytes()
+        self.top.bytes
     }
 
     /// The worst fit: the largest block; of equal ones the lowest address.
@@ -184,17 +259,19 @@ impl BySize {
 
     /// All blocks, by bytes and then by address.
     pub fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.few.iter().chain(self.bins.iter())
+        std::iter::successors(self.first_at_least(0), |last| {
+            self.next_after(last.bytes, last.address)
+        })
     }
 
     /// Number of blocks.
     pub fn len(&self) -> usize {
-        self.few.len() + self.bins.len()
+        self.len
     }
 
     /// True if there is no block.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
     /// Sum of the bytes of all blocks.
@@ -204,19 +281,23 @@ impl BySize {
 
     /// Removes all blocks and keeps the memory.
     pub fn clear(&mut self) {
-        self.few.clear();
-        self.bins.clear();
-        self.spread = false;
+        rest!(mut self, bins => bins.clear());
+        self.len = 0;
         self.total_bytes = 0;
+        self.top = NO_BLOCK;
+        self.bound_bytes = 0;
     }
 
     /// Panics unless the index agrees with itself; for tests.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        self.bins.check();
-        assert!(self.few.len() == 0 || !self.spread);
+        let rest = rest!(self, bins => bins.check());
+        assert_eq!(rest, self.len.saturating_sub(1));
+        let last = rest!(self, bins => bins.last());
+        assert!(last.is_none_or(|last| place(last) < place(self.top)));
+        assert!(last.is_none_or(|last| last.bytes <= self.bound_bytes));
         let entries: Vec<Entry> = self.iter().collect();
-        assert!(entries.is_sorted_by_key(|entry| (entry.bytes, entry.address)));
+        assert!(entries.is_sorted_by_key(|entry| place(*entry)));
         assert_eq!(entries.len(), self.len());
         assert_eq!(
             entries.iter().map(|e| e.bytes).sum::<u64>(),
@@ -224,9 +305,9 @@ impl BySize {
         );
     }
 
-    /// Nodes in use, leaves and inner ones; for tests.
+    /// Nodes in use; for tests.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
-        self.bins.nodes()
+        rest!(self, bins => bins.nodes())
     }
 }

@@ -58,7 +58,7 @@ impl FreeList for Coalescing {
     }
 
     fn largest_bytes(&self, _: &Space) -> u64 {
-        self.0.largest().map_or(0, |found| found.bytes)
+        self.0.largest_bytes()
     }
 }
 

@@ -38,7 +38,7 @@ impl Superblock {
     }
 
     fn largest_bytes(&self) -> u64 {
-        self.free.largest().map_or(0, |found| found.bytes)
+        self.free.largest_bytes()
     }
 
     /// The lowest free block that holds `bytes`, cut to them.
@@ -181,6 +181,6 @@ impl Superblocks {
     }
 
     pub(super) fn largest_bytes(&self) -> u64 {
-        self.index.largest().map_or(0, |found| found.bytes)
+        self.index.largest_bytes()
     }
 }

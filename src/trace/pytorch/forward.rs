@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::trace::builder::{Ask, Freed};
+use crate::trace::relay::Giver;
 use crate::trace::snapshot::{Action, Entry, Snapshot};
-use crate::trace::truth::TruthEntry;
 use crate::trace::{Event, StreamId, TraceBuilder};
 
 use super::caches::{After, Cause, Limits};
 use super::clock::Clock;
+use super::facts::Noted;
 use super::hidden::Hidden;
 use super::notes::Counts;
 use super::rewind::{Held, Start, region_of};
@@ -37,8 +38,8 @@ pub(super) struct Source<'a> {
 pub(super) struct Forward<'a> {
     from: Source<'a>,
     pub builder: TraceBuilder,
-    /// Recorded facts in file order.
-    pub facts: Vec<TruthEntry>,
+    /// What is noted of recorded facts, in file order.
+    notes: Giver<Noted>,
     pub counts: Counts,
     tags: Tags,
     /// Entries whose fact waits for the event during which it happened.
@@ -56,7 +57,7 @@ impl<'a> Forward<'a> {
     pub fn new(name: &str, from: Source<'a>) -> Self {
         let mut pass = Forward {
             builder: TraceBuilder::new(name),
-            facts: Vec::with_capacity(from.entries.len()),
+            notes: Giver::default(),
             counts: Counts::default(),
             tags: Tags::new(from.snapshot),
             held: Vec::new(),
@@ -71,8 +72,9 @@ impl<'a> Forward<'a> {
         pass
     }
 
-    /// Emits every entry.
-    pub fn run(&mut self) {
+    /// Emits every entry; what is to be noted of facts goes to `notes`.
+    pub fn run(&mut self, notes: Giver<Noted>) -> Giver<Noted> {
+        self.notes = notes;
         let entries = self.from.entries;
         let mut at = 0;
         while at < entries.len() {
@@ -89,6 +91,7 @@ impl<'a> Forward<'a> {
         }
         self.remaining_marks();
         self.let_facts_go();
+        std::mem::take(&mut self.notes)
     }
 
     /// What was live before the first entry: an allocation each, and a deferred free

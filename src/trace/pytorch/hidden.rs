@@ -1,9 +1,7 @@
 //! Kinds of entries that a recording leaves out (`skip_actions`, PyTorch 2.11 and later).
 //! No marker says so: they are told by their absence.
 
-use crate::trace::snapshot::{BlockState, Snapshot};
-
-use super::survey::Survey;
+use crate::trace::snapshot::{Action, BlockState, Entry, Snapshot};
 
 /// Which kinds of entries are missing from a device's trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,24 +15,22 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    /// What entries leave out, as far as their kinds alone tell.
-    pub fn of(snapshot: &Snapshot, device: u32, survey: &Survey) -> Self {
-        let (allocs, requested, completed) = (
-            survey.allocs,
-            survey.requested_frees,
-            survey.completed_frees,
-        );
+    /// What `entries` leave out, as far as their kinds alone tell.
+    pub fn of(snapshot: &Snapshot, device: u32, entries: &[Entry]) -> Self {
+        let any = |action| entries.iter().any(|entry| entry.action == action);
+        let allocs = any(Action::Alloc);
+        let (requested, completed) = (any(Action::FreeRequested), any(Action::FreeCompleted));
         let mut blocks = snapshot
             .segments
             .iter()
             .filter(|segment| segment.device == device)
             .flat_map(|segment| &segment.blocks);
         Hidden {
-            frees: allocs > 0 && requested == 0 && completed == 0,
-            completions: requested > 0
-                && completed == 0
+            frees: allocs && !requested && !completed,
+            completions: requested
+                && !completed
                 && blocks.all(|block| block.state != BlockState::ActivePendingFree),
-            requests: requested == 0 && allocs > 0 && completed > 0,
+            requests: !requested && allocs && completed,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What the entries of a device show when they are looked over once, before any is
-//! interpreted: how many of each kind, which streams and pools, and their times.
+//! interpreted: whether a request failed, which streams and pools there are, and their times.
 
 use std::collections::HashSet;
 
@@ -10,9 +10,6 @@ use super::clock::{Clock, Times};
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    pub allocs: u64,
-    pub requested_frees: u64,
-    pub completed_frees: u64,
     /// Whether a request failed.
     pub failed: bool,
     pub streams: HashSet<u64>,
@@ -28,13 +25,7 @@ impl Survey {
         let mut times = Times::default();
         let mut last = None;
         for entry in entries {
-            match entry.action {
-                Action::Alloc => survey.allocs += 1,
-                Action::FreeRequested => survey.requested_frees += 1,
-                Action::FreeCompleted => survey.completed_frees += 1,
-                Action::Oom => survey.failed = true,
-                _ => {}
-            }
+            survey.failed |= entry.action == Action::Oom;
             // Neighbours as a rule share both.
             if last != Some((entry.stream, entry.pool)) {
                 last = Some((entry.stream, entry.pool));

@@ -12,6 +12,8 @@ use crate::trace::pickle::{Packed, Record, Store, Value};
 pub(super) struct Finish {
     store: Store,
     records: Records,
+    /// All entries in the order of the file.
+    entries: Vec<Entry>,
     /// Lists that were copied out: a second copy could multiply a small file without bound.
     used_lists: BTreeSet<u32>,
     notes: Vec<String>,
@@ -24,10 +26,11 @@ mod segment;
 type Decoded<T> = Result<T, SnapshotError>;
 
 impl Finish {
-    pub(super) fn new(store: Store, records: Records) -> Self {
+    pub(super) fn new(store: Store, records: Records, entries: Vec<Entry>) -> Self {
         Finish {
             store,
             records,
+            entries,
             used_lists: BTreeSet::new(),
             notes: Vec::new(),
             top: None,
@@ -195,11 +198,11 @@ impl Finish {
         if let Some(ranges) = self.consecutive(&devices) {
             let mut traces: Vec<Vec<Entry>> = Vec::with_capacity(devices.len());
             for range in ranges.into_iter().rev() {
-                self.records.entries.truncate(range.end);
+                self.entries.truncate(range.end);
                 traces.push(if range.start == 0 {
-                    std::mem::take(&mut self.records.entries)
+                    std::mem::take(&mut self.entries)
                 } else {
-                    self.records.entries.split_off(range.start)
+                    self.entries.split_off(range.start)
                 });
             }
             traces.reverse();
@@ -242,7 +245,7 @@ impl Finish {
 
     fn entry(&mut self, device: usize, index: usize, item: Value) -> Decoded<Entry> {
         if let Some(Record { kind: ENTRY, index }) = self.store.record(item) {
-            return Ok(self.records.entries[index as usize]);
+            return Ok(self.entries[index as usize]);
         }
         let place = format!("device {device}, entry {index}");
         let (dict, pairs) = self.plain_dict(&place, "device_traces", item)?;

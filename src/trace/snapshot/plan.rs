@@ -6,94 +6,122 @@ use super::word::*;
 use super::{Action, Entry};
 use crate::trace::pickle::{Packed, Store, Value};
 
-/// The place of each value among the pairs; [`ABSENT`] where there is none.
+/// Pairs of a dict that are looked at.
+const MOST_PAIRS: usize = 16;
+
+/// What each pair of an entry tells, as the word of its key; 0 where a later pair tells it again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    action: u8,
-    addr: u8,
-    size: u8,
-    stream: u8,
-    time_us: u8,
-    frames: u8,
-    pool_id: u8,
-    user_metadata: u8,
-    compile_context: u8,
+    words: [u16; MOST_PAIRS],
+    /// The pair of the call stack, as a bit.
+    frames: u32,
+    /// The entry that was decoded last.
+    last: Entry,
 }
 
-/// Past the end of all pairs.
-const ABSENT: u8 = u8::MAX;
-
 impl Plan {
-    /// The plan of an entry with these pairs; none where they have a key that is not usual.
-    pub(super) fn of(pairs: &[Packed]) -> Option<Plan> {
+    /// The plan of entries with these pairs, of which `last` is one; none where they have a
+    /// key that is not usual, or it is an entry whose values have a meaning of their own.
+    pub(super) fn of(pairs: &[Packed], last: Entry) -> Option<Plan> {
         let mut plan = Plan {
-            action: ABSENT,
-            addr: ABSENT,
-            size: ABSENT,
-            stream: ABSENT,
-            time_us: ABSENT,
-            frames: ABSENT,
-            pool_id: ABSENT,
-            user_metadata: ABSENT,
-            compile_context: ABSENT,
+            words: [UNKNOWN; MOST_PAIRS],
+            frames: 0,
+            last,
         };
-        for (pair, at) in pairs.chunks_exact(2).zip((1u8..).step_by(2)) {
-            *match pair[0].word() {
-                ACTION => &mut plan.action,
-                ADDR => &mut plan.addr,
-                SIZE => &mut plan.size,
-                STREAM => &mut plan.stream,
-                TIME_US => &mut plan.time_us,
-                FRAMES => &mut plan.frames,
-                POOL_ID => &mut plan.pool_id,
-                USER_METADATA => &mut plan.user_metadata,
-                COMPILE_CONTEXT => &mut plan.compile_context,
+        if !is_usual(last.action) || pairs.len() > 2 * MOST_PAIRS {
+            return None;
+        }
+        for (at, pair) in pairs.chunks_exact(2).enumerate() {
+            let word = pair[0].word();
+            match word {
+                FRAMES => plan.frames = 1 << at,
+                ACTION | ADDR | SIZE | STREAM | TIME_US | POOL_ID | USER_METADATA
+                | COMPILE_CONTEXT => {}
                 _ => return None,
-            } = at;
+            }
+            for earlier in &mut plan.words[..at] {
+                if *earlier == word {
+                    *earlier = UNKNOWN;
+                }
+            }
+            plan.words[at] = word;
         }
         Some(plan)
     }
 }
 
-/// The value at a place of a plan.
+/// Whether an entry of this kind is what its values say, and no more.
 #[inline(always)]
-fn value(pairs: &[Packed], at: u8) -> Option<Packed> {
-    pairs.get(usize::from(at)).copied()
+fn is_usual(action: Action) -> bool {
+    !matches!(
+        action,
+        Action::Oom | Action::Snapshot | Action::Annotate | Action::Unknown(_)
+    )
 }
 
 impl Records {
-    /// Decodes an entry by the plan of its keys; none where a value is not usual, and then
-    /// its keys must be looked at.
+    /// Decodes an entry by the plan of its keys: the one before with what `changed`, a bit a
+    /// pair. None where a value is not usual, and then the keys must be looked at.
     #[inline(always)]
     pub(super) fn planned(
         &mut self,
-        plan: &Plan,
         pairs: &[Packed],
+        changed: u32,
         store: &mut Store,
     ) -> Option<Entry> {
-        let action = known_action(value(pairs, plan.action)?.word()).filter(|action| {
-            !matches!(action, Action::Oom | Action::Snapshot | Action::Annotate)
-        })?;
-        let address = value(pairs, plan.addr)?.integer()? as u64;
-        let bytes = value(pairs, plan.size)?.integer()?;
-        let stream = value(pairs, plan.stream)?.integer()? as u64;
-        let mut entry = Entry::new(action, address, u64::try_from(bytes).ok()?, stream);
-        if let Some(time_us) = value(pairs, plan.time_us) {
-            entry.set_time_us(Some(time_us.integer()?));
+        let Plan {
+            words,
+            frames,
+            last,
+        } = self.plan.as_mut()?;
+        // An empty list may have got its frames since.
+        let mut changed = match last.stack {
+            Some(_) => changed,
+            None => changed | *frames,
+        };
+        let mut named = 0;
+        while changed != 0 {
+            let pair = changed.trailing_zeros() as usize;
+            let value = *pairs.get(2 * pair + 1)?;
+            match words.get(pair)? {
+                &ACTION => {
+                    let action = known_action(value.word());
+                    last.action = action.filter(|action| is_usual(*action))?;
+                }
+                &ADDR => last.place = value.integer()? as u64,
+                &SIZE => last.bytes = u64::try_from(value.integer()?).ok()?,
+                &STREAM => last.stream = value.integer()? as u64,
+                &TIME_US => last.set_time_us(Some(value.integer()?)),
+                _ => named |= 1 << pair,
+            }
+            changed &= changed - 1;
         }
-        if let Some(frames) = value(pairs, plan.frames) {
-            entry.stack = self.stack(store.value(frames), store).ok()?;
+        if named != 0 {
+            self.named(pairs, named, store)?;
         }
-        if let Some(pool) = value(pairs, plan.pool_id) {
-            entry.pool = self.pool("pool_id", store.value(pool), store).ok()?;
+        self.plan.as_ref().map(|plan| plan.last)
+    }
+
+    /// As [`planned`](Self::planned), for what has a name in the tables.
+    #[inline(never)]
+    fn named(&mut self, pairs: &[Packed], mut changed: u32, store: &mut Store) -> Option<()> {
+        let Plan {
+            words, mut last, ..
+        } = self.plan?;
+        while changed != 0 {
+            let pair = changed.trailing_zeros() as usize;
+            let value = *pairs.get(2 * pair + 1)?;
+            match words[pair] {
+                FRAMES => last.stack = self.stack(store.value(value), store).ok()?,
+                POOL_ID => last.pool = self.pool("pool_id", store.value(value), store).ok()?,
+                USER_METADATA => last.user_metadata = self.note(value, store)?,
+                COMPILE_CONTEXT => last.compile_context = self.note(value, store)?,
+                _ => {}
+            }
+            changed &= changed - 1;
         }
-        if let Some(text) = value(pairs, plan.user_metadata) {
-            entry.user_metadata = self.note(text, store)?;
-        }
-        if let Some(text) = value(pairs, plan.compile_context) {
-            entry.compile_context = self.note(text, store)?;
-        }
-        Some(entry)
+        self.plan.as_mut()?.last = last;
+        Some(())
     }
 
     /// A text that an entry may lack.

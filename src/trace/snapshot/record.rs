@@ -11,6 +11,7 @@ use super::table::{Frame, FrameId, PoolId, StackId, Tables, TextId};
 use super::word::*;
 use super::{Action, Block, BlockState, Entry};
 use crate::trace::pickle::{Packed, Record, Sink, Store, Text, Value};
+use crate::trace::relay::Giver;
 
 /// [`Record::kind`] of an [`Entry`].
 pub(super) const ENTRY: u8 = 0;
@@ -29,15 +30,15 @@ pub(super) const PLAIN_VALUES: usize = 256;
 /// Everything that was taken out of the pickle so far.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Giver<Entry>,
     pub(super) blocks: Vec<Block>,
     pub(super) tables: Tables,
     pub(super) ignored: BTreeMap<Vec<u8>, u64>,
     pub(super) unknown_action_seen: bool,
     last_pool: Option<((u64, u64), PoolId)>,
     last_metadata: Option<(u64, TextId)>,
-    /// How to decode an entry with the keys of the dict before, if that was a usual one.
-    plan: Option<Plan>,
+    /// How to decode an entry by the one before, if that was a usual one.
+    pub(super) plan: Option<Plan>,
 }
 
 impl Sink for Records {
@@ -53,9 +54,9 @@ impl Sink for Records {
         self.plan = None;
         if has(ACTION) {
             let entry = self.entry(pairs, store).ok()?;
-            self.plan = Plan::of(pairs);
+            self.plan = Plan::of(pairs, entry);
             self.entries.push(entry);
-            record(ENTRY, self.entries.len())
+            record(ENTRY, self.entries.count())
         } else if has(FILENAME) && has(NAME) {
             let frame = self.frame(pairs, store).ok()?;
             record(FRAME, self.tables.add_frame(frame).index() + 1)
@@ -69,15 +70,12 @@ impl Sink for Records {
     }
 
     #[inline(always)]
-    fn like_before(&mut self, pairs: &[Packed], store: &mut Store) -> Option<Record> {
-        let Some(plan) = self.plan else {
-            return self.dict(pairs, store);
-        };
-        let Some(entry) = self.planned(&plan, pairs, store) else {
+    fn like_before(&mut self, pairs: &[Packed], changed: u32, store: &mut Store) -> Option<Record> {
+        let Some(entry) = self.planned(pairs, changed, store) else {
             return self.dict(pairs, store);
         };
         self.entries.push(entry);
-        record(ENTRY, self.entries.len())
+        record(ENTRY, self.entries.count())
     }
 }
 
@@ -99,6 +97,14 @@ fn key_set(pairs: &[Packed]) -> u64 {
 }
 
 impl Records {
+    /// Nothing yet; entries are to go to `entries`.
+    pub(super) fn with(entries: Giver<Entry>) -> Self {
+        Records {
+            entries,
+            ..Records::default()
+        }
+    }
+
     /// Decodes an entry of a trace.
     pub(super) fn entry(&mut self, pairs: &[Packed], store: &mut Store) -> Result<Entry, Fault> {
         let (mut action, mut addr, mut size, mut device_free) = (None, None, None, None);

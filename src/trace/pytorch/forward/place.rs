@@ -2,8 +2,8 @@
 
 use crate::trace::StreamId;
 use crate::trace::builder::Ask;
-use crate::trace::snapshot::{Action, Entry, PoolId, StackId};
-use crate::trace::truth::{TruthEntry, TruthKind};
+use crate::trace::pytorch::facts::{Noted, is_fact};
+use crate::trace::snapshot::{Entry, PoolId, StackId};
 
 use super::{Forward, is_release};
 
@@ -112,23 +112,16 @@ impl Forward<'_> {
 
     fn note(&mut self, at: usize, event: usize) {
         let entry = &self.from.entries[at];
-        let Some(kind) = kind(entry.action) else {
+        if !is_fact(entry.action) {
             return;
-        };
+        }
         let pool = entry.pool.or_else(|| self.pool_of(at));
-        let address = match kind {
-            TruthKind::Oom => entry.device_free_bytes().unwrap_or(0),
-            _ => entry.address(),
-        };
-        let fact = TruthEntry {
+        let noted = Noted {
             event: u32::try_from(event).expect("fewer than 2^32 events in memory"),
-            kind,
             stream: self.stream(entry.stream),
             pool: self.pool(pool),
-            address,
-            bytes: entry.bytes,
         };
-        self.facts.push(fact);
+        self.notes.push(noted);
     }
 }
 
@@ -180,19 +173,4 @@ impl Forward<'_> {
         self.builder.free(address, None, false);
         self.counts.inferred_frees += 1;
     }
-}
-
-/// The recorded fact that an entry is; `snapshot`, `annotate` and unknown ones are none.
-fn kind(action: Action) -> Option<TruthKind> {
-    Some(match action {
-        Action::Alloc => TruthKind::Alloc,
-        Action::FreeRequested => TruthKind::FreeRequested,
-        Action::FreeCompleted => TruthKind::FreeCompleted,
-        Action::SegmentAlloc => TruthKind::SegmentAlloc,
-        Action::SegmentFree => TruthKind::SegmentFree,
-        Action::SegmentMap => TruthKind::SegmentMap,
-        Action::SegmentUnmap => TruthKind::SegmentUnmap,
-        Action::Oom => TruthKind::Oom,
-        Action::Snapshot | Action::Annotate | Action::Unknown(_) => return None,
-    })
 }

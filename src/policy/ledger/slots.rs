@@ -1,8 +1,6 @@
 //! What each slot of the trace holds: 8 bytes a slot.
 //!
-//! Bytes asked for are kept as what the block has beyond them, which is little where
-//! policies round; what does not fit, and what is adopted with more bytes asked for than
-//! its block has, lies in a table aside.
+//! Bytes asked for that pass 32 bits lie in a table aside.
 
 use std::collections::HashMap;
 
@@ -18,27 +16,26 @@ const FREED_BY_ADDRESS: u32 = u32::MAX - 2;
 /// The bytes asked for lie in the table aside.
 const ASIDE: u32 = u32::MAX;
 
-/// A handle, or why there is none; then what the block has beyond the request, or for a
-/// slot that waits for the end of a deferred free its block.
+/// A handle, or why there is none; then the bytes asked for, or for a slot that waits for
+/// the end of a deferred free its block.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     block: u32,
-    rest: u32,
+    asked: u32,
 }
 
 const _: () = assert!(size_of::<Held>() == 8);
 
 const NOTHING: Held = Held {
     block: EMPTY,
-    rest: ASIDE,
+    asked: ASIDE,
 };
 
 /// What was taken out of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// A live block, of which so many bytes are beyond the request; `None` where the
-    /// bytes asked for lie aside.
-    Live(BlockId, Option<u32>),
+    /// A live block, and the bytes asked for.
+    Live(BlockId, u64),
     /// Its block was freed by its address before.
     FreedByAddress,
     /// Nothing that could be freed.
@@ -66,39 +63,41 @@ impl Slots {
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&mut self, at: usize) {
         self.held.resize(at + 1, NOTHING);
     }
 
-    /// Whether a live block serves the slot.
+    /// The slot's request was served by a block; false where a live one serves the slot.
     #[inline]
-    pub(super) fn is_taken(&self, slot: Slot) -> bool {
-        let held = self.held.get(slot as usize);
-        held.is_some_and(|held| held.block < FREED_BY_ADDRESS)
-    }
-
-    /// The slot's request of `requested_bytes` was served by a block of `bytes`.
-    #[inline]
-    pub(super) fn hold(&mut self, slot: Slot, block: BlockId, bytes: u64, requested_bytes: u64) {
-        let rest = bytes.wrapping_sub(requested_bytes);
-        let rest = if rest < u64::from(ASIDE) {
-            rest as u32
+    pub(super) fn hold(&mut self, slot: Slot, block: BlockId, requested_bytes: u64) -> bool {
+        let asked = if requested_bytes < u64::from(ASIDE) {
+            requested_bytes as u32
         } else {
-            self.aside.insert(slot, requested_bytes);
-            ASIDE
+            self.put_aside(slot, requested_bytes)
         };
-        *self.reach(slot) = Held {
-            block: block.0,
-            rest,
-        };
+        let held = self.reach(slot);
+        let was_empty = held.block >= FREED_BY_ADDRESS;
+        held.block = block.0;
+        held.asked = asked;
+        was_empty
     }
 
-    /// The slot's request was not served.
-    pub(super) fn refuse(&mut self, slot: Slot) {
-        *self.reach(slot) = Held {
+    #[inline(never)]
+    fn put_aside(&mut self, slot: Slot, requested_bytes: u64) -> u32 {
+        self.aside.insert(slot, requested_bytes);
+        ASIDE
+    }
+
+    /// The slot's request was not served; false where a live block serves the slot.
+    pub(super) fn refuse(&mut self, slot: Slot) -> bool {
+        let held = self.reach(slot);
+        let was_empty = held.block >= FREED_BY_ADDRESS;
+        *held = Held {
             block: REFUSED,
             ..NOTHING
         };
+        was_empty
     }
 
     /// Empties a slot.
@@ -107,19 +106,27 @@ impl Slots {
         let Some(held) = self.held.get_mut(slot as usize) else {
             return Taken::Nothing;
         };
-        let Held { block, rest } = std::mem::replace(held, NOTHING);
+        let Held { block, asked } = *held;
+        held.block = EMPTY;
+        held.asked = ASIDE;
+        if block < FREED_BY_ADDRESS {
+            let requested_bytes = if asked == ASIDE {
+                self.take_aside(slot)
+            } else {
+                u64::from(asked)
+            };
+            return Taken::Live(BlockId(block), requested_bytes);
+        }
         match block {
             FREED_BY_ADDRESS => Taken::FreedByAddress,
-            EMPTY | REFUSED => Taken::Nothing,
-            _ => Taken::Live(BlockId(block), (rest != ASIDE).then_some(rest)),
+            _ => Taken::Nothing,
         }
     }
 
-    /// The bytes asked for of a slot that lie aside.
-    #[cold]
-    pub(super) fn take_aside(&mut self, slot: Slot) -> u64 {
+    #[inline(never)]
+    fn take_aside(&mut self, slot: Slot) -> u64 {
         let requested_bytes = self.aside.remove(&slot);
-        requested_bytes.expect("bytes that the block does not tell lie aside")
+        requested_bytes.expect("bytes that pass 32 bits lie aside")
     }
 
     /// The block of a slot was freed by its address.
@@ -148,15 +155,16 @@ impl Slots {
         self.deferred_for[at] = slot;
         *self.reach(slot) = Held {
             block: EMPTY,
-            rest: block.0,
+            asked: block.0,
         };
     }
 
     /// The block whose end a slot waits for, where it still does.
     pub(super) fn awaited(&self, slot: Slot) -> Option<BlockId> {
         let held = self.held.get(slot as usize)?;
-        let waits = held.block == EMPTY && self.deferred_for.get(held.rest as usize) == Some(&slot);
-        waits.then_some(BlockId(held.rest))
+        let waits =
+            held.block == EMPTY && self.deferred_for.get(held.asked as usize) == Some(&slot);
+        waits.then_some(BlockId(held.asked))
     }
 
     /// The wait for a block's end is over.

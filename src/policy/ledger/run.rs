@@ -1,0 +1,153 @@
+//! The loop over plain requests and frees, compiled once for each policy.
+
+use std::hint::black_box;
+
+use super::{Ledger, Outcome};
+use crate::policy::Policy;
+use crate::space::{Request, Space};
+use crate::trace::{DEFAULT_STEP_NS, Event};
+
+/// The most events that are carried out in one go: what is noted of them stays in the
+/// nearest cache.
+pub const RUN: usize = 64;
+
+/// From so many blocks on a run looks ahead: they fill the second cache of a core.
+const LOOK_AHEAD_BLOCKS: usize = 40_000;
+
+/// How things stand after an event that served a request or gave a block back; in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Glance {
+    /// Asked for by live blocks.
+    pub requested_bytes: u64,
+    /// Used blocks.
+    pub used_bytes: u64,
+    /// Free blocks.
+    pub free_bytes: u64,
+    /// Largest Free block.
+    pub largest_free_bytes: u64,
+    /// What the policy holds of the card.
+    pub footprint_bytes: u64,
+}
+
+/// Events to carry out, and where to note how things stand after each.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// All events at hand.
+    pub events: &'a [Event],
+    /// Their times in ns; empty where they have none.
+    pub times_ns: &'a [u64],
+    /// The first event to carry out.
+    pub from: usize,
+    /// One for each event that is carried out.
+    pub glances: &'a mut [Glance; RUN],
+}
+
+/// How far a batch got.
+#[derive(Debug)]
+pub struct Carried {
+    /// So many events served a request or gave a block back; a glance is there for each.
+    pub plain: usize,
+    /// What the event behind them came to, where it did anything else: it is carried out
+    /// too, and nothing behind it.
+    pub other: Option<Outcome>,
+}
+
+impl Ledger {
+    /// Carries events out until there is no more room to note anything, or one does
+    /// anything but serve a request or give a block back.
+    #[inline]
+    pub(crate) fn carry<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        space: &mut Space,
+        batch: Batch<'_>,
+    ) -> Carried {
+        let Batch {
+            events,
+            times_ns,
+            from,
+            glances,
+        } = batch;
+        let is_large = space.blocks_made() >= LOOK_AHEAD_BLOCKS;
+        let first = self.totals.events;
+        let (mut plain, mut served, mut other) = (0, 0, None);
+        let times_ns = times_ns.get(from..).unwrap_or_default();
+        for (event, glance) in events[from..].iter().zip(glances) {
+            let index = first + plain as u64;
+            let time_ns = times_ns.get(plain).copied();
+            space.begin_event(index, time_ns.unwrap_or(index * DEFAULT_STEP_NS));
+            if is_large {
+                self.look_ahead(space, events, from + plain);
+            }
+            match *event {
+                Event::Alloc {
+                    slot,
+                    bytes,
+                    align_log2,
+                    stream,
+                    pool,
+                    tag,
+                } => {
+                    let request = Request {
+                        bytes,
+                        align: 1 << align_log2,
+                        stream,
+                        pool,
+                        tag,
+                    };
+                    if let Err(outcome) = self.alloc(policy, space, slot, &request) {
+                        other = Some(outcome);
+                        break;
+                    }
+                    served += 1;
+                }
+                Event::Free {
+                    slot,
+                    stream,
+                    deferred,
+                } => match self.take(slot) {
+                    Ok((block, _)) => {
+                        self.give_back(policy, space, slot, block, (stream, deferred));
+                    }
+                    Err(outcome) => {
+                        other = Some(outcome);
+                        break;
+                    }
+                },
+                _ => {
+                    other = Some(self.rare(policy, space, event));
+                    break;
+                }
+            }
+            let counters = space.counters();
+            *glance = Glance {
+                requested_bytes: self.totals.requested_bytes,
+                used_bytes: counters.used_bytes,
+                free_bytes: counters.free_bytes,
+                largest_free_bytes: self.largest_free_bytes(policy, space),
+                footprint_bytes: self.footprint_bytes(space),
+            };
+            plain += 1;
+        }
+        self.count_served(served);
+        self.totals.events = first + plain as u64 + u64::from(other.is_some());
+        Carried { plain, other }
+    }
+
+    /// Reads what the frees soon to come will read, so that the misses of the cache overlap
+    /// instead of following one another: slots first, then blocks, then their neighbours.
+    #[inline]
+    pub(crate) fn look_ahead(&self, space: &Space, events: &[Event], at: usize) {
+        let slot_at = |ahead: usize| match events.get(at + ahead) {
+            Some(Event::Free { slot, .. }) => Some(*slot),
+            _ => None,
+        };
+        let block_at = |ahead: usize| self.slots.block_of(slot_at(ahead)?);
+        black_box(block_at(24));
+        black_box(block_at(16).map(|block| space.base(block)));
+        if let Some(block) = block_at(8) {
+            black_box(space.free_prev(block));
+            black_box(space.free_next(block));
+        }
+    }
+}
