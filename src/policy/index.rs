@@ -8,7 +8,7 @@
 //! An index holds copies of a block's address and bytes: the policy tells it of every change, and
 //! asserts on the answer of `remove` where a missing entry would be a bug.
 //!
-//! Below both lies one B+-tree (`tree`), after Comer, "The Ubiquitous B-Tree" (1979). The bins of
+//! [`ByAddress`] is a B+-tree after Comer, "The Ubiquitous B-Tree" (1979). The bins of
 //! [`BySize`] under a two-level bitmap follow Masmano et al., "TLSF" (2004), but each bin keeps its
 //! entries in order, so that the fit is the best one and not merely a good one.
 
@@ -18,11 +18,9 @@ mod by_address;
 mod by_size;
 mod digits;
 mod group;
-mod node;
 mod scale;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 pub use by_address::ByAddress;
 pub use by_size::BySize;

@@ -18,7 +18,10 @@ const BINS: usize = (65 - OCTAVE_BITS as usize) << OCTAVE_BITS;
 /// Words of the lower bitmap, as many as the upper has bits.
 const WORDS: usize = 64;
 
-const _: () = assert!(BINS <= 64 * WORDS, "one word must be enough for the upper bitmap");
+const _: () = assert!(
+    BINS <= 64 * WORDS,
+    "one word must be enough for the upper bitmap"
+);
 
 /// Marks a bin whose entries are too many for it.
 const MANY: u32 = u32::MAX;
@@ -322,7 +325,11 @@ impl<W: Word> Bins<W> {
             let mut words = bin.few.check(len as usize);
             words.extend(self.digits.check(bin.many));
             assert_eq!(bin.is_few(), bin.many.is_empty());
-            assert!(words.iter().all(|word| bin_of(self.scale.size(*word)) == at));
+            assert!(
+                words
+                    .iter()
+                    .all(|word| bin_of(self.scale.size(*word)) == at)
+            );
             let is_marked = self.words[at / 64] >> (at % 64) & 1 == 1;
             assert_eq!(is_marked, !words.is_empty());
             count += words.len();

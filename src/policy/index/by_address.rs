@@ -4,13 +4,13 @@
 //! and vector instructions compare four at a time. What does not fit turns the index over to a new
 //! scale, or to 64 bits for good.
 
+mod granules;
 mod node;
-mod scale;
 mod tree;
 
 use super::Entry;
+use granules::Scale;
 use node::Item;
-use scale::Scale;
 use tree::Tree;
 
 /// How often an index may look for a new scale before it gives up.
@@ -137,10 +137,14 @@ impl ByAddress {
     #[inline(always)]
     pub fn rekey(&mut self, old_address: u64, new: Entry) -> bool {
         match &mut self.form {
-            Form::Narrow(tree, scale) => match (scale.key(old_address), narrow(new, scale)) {
-                (Some(old), Some(item)) => tree.change(old, item),
-                _ => self.rekey_anew(old_address, new),
-            },
+            Form::Narrow(tree, scale) => {
+                let Some(([old, key], size)) = scale.all([old_address, new.address], new.bytes)
+                else {
+                    return self.rekey_anew(old_address, new);
+                };
+                let name = new.block;
+                tree.change(old, Item { key, size, name })
+            }
             Form::Wide(tree) => rarely(|| tree.change(old_address, wide(new))),
         }
     }
@@ -260,7 +264,8 @@ impl ByAddress {
             Form::Wide(tree) => (None, Some(tree)),
         };
         let narrow = narrow.into_iter();
-        let narrow = narrow.flat_map(|(tree, scale)| tree.iter().map(|item| from_narrow(item, scale)));
+        let narrow =
+            narrow.flat_map(|(tree, scale)| tree.iter().map(|item| from_narrow(item, scale)));
         let wide = wide.into_iter().flat_map(|tree| tree.iter().map(from_wide));
         narrow.chain(wide)
     }

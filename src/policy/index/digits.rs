@@ -176,7 +176,9 @@ impl<W: Word> Digits<W> {
     /// Puts a node above one that a word does not agree with.
     #[cold]
     fn lift(&mut self, slot: Slot, word: W) -> Slot {
-        let Node { like, shift, count, .. } = self.nodes.items[slot.at as usize];
+        let Node {
+            like, shift, count, ..
+        } = self.nodes.items[slot.at as usize];
         // As many bits as there are between both, up to a whole digit.
         let highest = word.highest_difference(like);
         let shift = highest.saturating_sub(5).max(shift + 6);

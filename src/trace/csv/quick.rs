@@ -326,10 +326,7 @@ mod tests {
     #[test]
     fn plain_rows_are_read_and_all_others_left() {
         let whole = row("alloc,7,4096,3,1500\n").unwrap();
-        assert_eq!(
-            (whole.request, whole.key, whole.bytes),
-            (true, 7, 4096)
-        );
+        assert_eq!((whole.request, whole.key, whole.bytes), (true, 7, 4096));
         assert_eq!((whole.stream, whole.time_ns), (3, 1500));
         assert_eq!(whole.len, 20);
         let short = row("free,0\r\n").unwrap();

@@ -138,7 +138,9 @@ impl Read for Ahead {
                 return Ok(0);
             };
             // Where enough are on their way back, this one is not needed.
-            let _ = self.used.try_send(std::mem::replace(&mut self.block, block?));
+            let _ = self
+                .used
+                .try_send(std::mem::replace(&mut self.block, block?));
             self.at = 0;
         }
         let read = (&self.block[self.at..]).read(buffer)?;

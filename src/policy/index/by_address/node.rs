@@ -169,7 +169,12 @@ fn open<T: Cell, const N: usize>(items: &mut [T; N], at: usize, item: T) {
     for start in (0..N).step_by(LANES).rev() {
         let before = match start {
             0 => [item, items[0], items[1], items[2]],
-            _ => [items[start - 1], items[start], items[start + 1], items[start + 2]],
+            _ => [
+                items[start - 1],
+                items[start],
+                items[start + 1],
+                items[start + 2],
+            ],
         };
         for lane in 0..LANES {
             let here = start + lane;
@@ -184,7 +189,11 @@ fn open<T: Cell, const N: usize>(items: &mut [T; N], at: usize, item: T) {
 fn close<T: Cell, const N: usize>(items: &mut [T; N], at: usize, filler: T) {
     let is_before = masks::<N>(&BEFORE, at);
     for start in (0..N).step_by(LANES) {
-        let end = if start + LANES < N { items[start + LANES] } else { filler };
+        let end = if start + LANES < N {
+            items[start + LANES]
+        } else {
+            filler
+        };
         let after = [items[start + 1], items[start + 2], items[start + 3], end];
         for lane in 0..LANES {
             let here = start + lane;
@@ -270,7 +279,11 @@ impl<W: Word, const N: usize> Node<W, N> {
         if start >= self.len() {
             return None;
         }
-        let sizes = self.sizes.iter().zip(&PLACES).zip(masks::<N>(&BEFORE, start));
+        let sizes = self
+            .sizes
+            .iter()
+            .zip(&PLACES)
+            .zip(masks::<N>(&BEFORE, start));
         let places = sizes.map(|((size, place), mask)| place | (size.below(need) | mask) as u8);
         Some(least(places)).filter(|at| *at < self.len())
     }

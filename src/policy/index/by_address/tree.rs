@@ -187,9 +187,9 @@ impl<W: Word> Tree<W> {
             return node.keys[at - 1] < new;
         }
         let mut steps = (0..self.height).map(|level| self.way.step(level));
-        steps.find(|(_, slot)| *slot > 0).is_none_or(|(above, slot)| {
-            self.inners[above].keys[slot - 1] < new
-        })
+        steps
+            .find(|(_, slot)| *slot > 0)
+            .is_none_or(|(above, slot)| self.inners[above].keys[slot - 1] < new)
     }
 
     /// The entry at a key.
@@ -400,7 +400,11 @@ impl<W: Word> Tree<W> {
             }
             let known = self.best_known(level + 1);
             let node = &mut self.inners[node];
-            let above = if known == before { node.best_with(slot, best) } else { known };
+            let above = if known == before {
+                node.best_with(slot, best)
+            } else {
+                known
+            };
             node.sizes[slot] = best;
             best = above;
         }

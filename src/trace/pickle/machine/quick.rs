@@ -167,8 +167,7 @@ impl<R: Read, S: Sink> Machine<'_, R, S> {
     fn quick_fill(&mut self, filling: &Filling, count: &Count) -> Step {
         let pairs = &self.quick.pairs[..count.values];
         let record = if count.same && count.values == self.quick.last {
-            self.sink
-                .like_before(pairs, count.changed, &mut self.store)
+            self.sink.like_before(pairs, count.changed, &mut self.store)
         } else {
             self.sink.dict(pairs, &mut self.store)
         };

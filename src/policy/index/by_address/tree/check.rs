@@ -31,7 +31,10 @@ impl<W: Word + std::fmt::Debug> Tree<W> {
         let range = [W::LEAST, W::GREATEST];
         let (best, len) = self.check_node(self.root, self.height, range, &mut seen);
         assert_eq!((self.best, self.len), (best, len));
-        assert!(self.height == 0 || self.inners[self.root].len() >= 2, "an idle root");
+        assert!(
+            self.height == 0 || self.inners[self.root].len() >= 2,
+            "an idle root"
+        );
         for (mut used, (spare, count)) in [
             (seen.leaves, self.leaves.census()),
             (seen.inners, self.inners.census()),
@@ -60,7 +63,10 @@ impl<W: Word + std::fmt::Debug> Tree<W> {
         let inner = &self.inners[name];
         check_items(inner, range);
         let [mut low, high] = range;
-        assert!(inner.keys[inner.len() - 1] == high, "an end that no key reaches");
+        assert!(
+            inner.keys[inner.len() - 1] == high,
+            "an end that no key reaches"
+        );
         assert!(inner.len() >= FAN / 4, "a sparse node");
         let mut entries = 0;
         for at in 0..inner.len() {

@@ -122,9 +122,13 @@ impl<W: Word> Tree<W> {
     /// a child that has little gets some of the neighbour's.
     fn join(&mut self, level: u32, above: u32, slot: usize) -> bool {
         let right_slot = (slot + 1).min(self.inners[above].len() - 1);
-        let both_len = |left: usize| self.child_len(level, above, left) + self.child_len(level, above, left + 1);
+        let both_len = |left: usize| {
+            self.child_len(level, above, left) + self.child_len(level, above, left + 1)
+        };
         let right_first = [right_slot - 1, slot.saturating_sub(1)];
-        let fits = right_first.into_iter().find(|left| both_len(*left) <= joined(most(level)));
+        let fits = right_first
+            .into_iter()
+            .find(|left| both_len(*left) <= joined(most(level)));
         let Some(left_slot) = fits else {
             if self.child_len(level, above, slot) <= most(level) / 4 {
                 self.even_out(level, above, right_slot - 1);
@@ -145,7 +149,8 @@ impl<W: Word> Tree<W> {
 
     /// Deals the items of the children at `left_slot` and after it out evenly.
     fn even_out(&mut self, level: u32, above: u32, left_slot: usize) {
-        let total = self.child_len(level, above, left_slot) + self.child_len(level, above, left_slot + 1);
+        let total =
+            self.child_len(level, above, left_slot) + self.child_len(level, above, left_slot + 1);
         self.deal(level, above, left_slot, total / 2);
     }
 

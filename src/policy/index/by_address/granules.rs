@@ -60,6 +60,17 @@ impl Scale {
         (granules <= MOST && bytes & self.odd == 0).then_some(granules as i32)
     }
 
+    /// The keys of two addresses and a size, all at one look; `None` where one cannot be written down.
+    #[inline(always)]
+    pub(super) fn all(&self, addresses: [u64; 2], bytes: u64) -> Option<([i32; 2], i32)> {
+        let offsets = addresses.map(|address| address.wrapping_sub(self.low));
+        let rest = bytes.wrapping_sub(self.odd + 1);
+        let bits = offsets[0] | offsets[1] | rest;
+        let granules = |bytes: u64| (bytes >> self.shift) as i32;
+        let fits = bits >> self.shift <= MOST && bits & self.odd == 0;
+        fits.then(|| (offsets.map(granules), granules(rest)))
+    }
+
     /// The key of an address; `None` where it has none.
     #[inline(always)]
     pub(super) fn key(&self, address: u64) -> Option<i32> {
