@@ -7,6 +7,7 @@
 mod granules;
 mod node;
 mod tree;
+mod word;
 
 use super::Entry;
 use granules::Scale;

@@ -1,108 +1,14 @@
 //! Random programs against ordered maps of the standard library, and the shapes that break trees.
 
+mod granules;
+mod programs;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use super::{ByAddress, BySize, Entry};
-
-/// Bytes from few values (equal sizes), of all magnitudes, or next to a power of two.
-fn any_bytes() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        4 => (1u64..6).prop_map(|step| step * 512),
-        4 => (0u32..58, any::<u64>()).prop_map(|(shift, word)| word >> 6 >> shift),
-        1 => (0u32..58, 0u64..3).prop_map(|(shift, near)| (1 << shift) + near - 1),
-        1 => Just(0),
-        1 => (0u64..3).prop_map(|near| u64::MAX - near),
-    ]
-}
-
-/// Addresses so dense that programs meet them again, and a few at both ends.
-fn any_address() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        20 => (0u64..1500).prop_map(|page| page * 16),
-        1 => (0u64..4).prop_map(|near| u64::MAX - near),
-    ]
-}
-
-/// Where a program takes place: what its addresses and bytes, written for 0 and up, stand for.
-#[derive(Clone, Copy, Debug)]
-struct Ground {
-    base: u64,
-    granule: u64,
-    /// Whether all addresses and bytes are multiples of the granule, and none is far away.
-    is_tidy: bool,
-}
-
-/// Where every number stands for itself.
-const PLAIN: Ground = Ground {
-    base: 0,
-    granule: 0,
-    is_tidy: false,
-};
-
-fn any_ground() -> impl Strategy<Value = Ground> {
-    let bases = [
-        0,
-        1 << 40,
-        (1 << 63) - (1 << 20),
-        (1 << 63) + (1 << 33),
-        u64::MAX << 28,
-    ];
-    let base = prop::sample::select(bases.to_vec());
-    let granule = prop::sample::select(vec![1, 16, 256, 4096]);
-    let granular = (base, granule, prop::bool::weighted(0.7));
-    let granular = granular.prop_map(|(base, granule, is_tidy)| Ground {
-        base,
-        granule,
-        is_tidy,
-    });
-    prop_oneof![1 => Just(PLAIN), 2 => granular]
-}
-
-impl Ground {
-    fn address(self, address: u64) -> u64 {
-        if self.granule == 0 || !self.is_tidy && address > 1 << 32 {
-            return address;
-        }
-        self.base + address % (1 << 20) / 16 * self.granule
-    }
-
-    fn bytes(self, bytes: u64) -> u64 {
-        if self.granule == 0 || !self.is_tidy && bytes % 50 == 7 {
-            return bytes;
-        }
-        (bytes % 4099 + 1) * self.granule
-    }
-}
-
-/// One step of a program; the index named picks among the entries that are there.
-#[derive(Clone, Debug)]
-enum Step {
-    Insert(u64, u64),
-    Remove(usize),
-    RemoveAny(u64, u64),
-    Resize(usize, u64),
-    Rekey(usize, u64, u64),
-    /// Inserts this many entries of the same bytes, upwards or downwards.
-    Run(u64, u64, u64, bool),
-    /// Removes this many entries, one after another from there.
-    Clear(usize, usize),
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        8 => (any_bytes(), any_address()).prop_map(|(b, a)| Step::Insert(b, a)),
-        6 => any::<usize>().prop_map(Step::Remove),
-        1 => (any_bytes(), any_address()).prop_map(|(b, a)| Step::RemoveAny(b, a)),
-        3 => (any::<usize>(), any_bytes()).prop_map(|(at, b)| Step::Resize(at, b)),
-        3 => (any::<usize>(), any_address(), any_bytes())
-            .prop_map(|(at, a, b)| Step::Rekey(at, a, b)),
-        1 => (any_bytes(), any_address(), 1u64..300, any::<bool>())
-            .prop_map(|(b, a, n, up)| Step::Run(b, a, n, up)),
-        1 => (any::<usize>(), 1usize..300).prop_map(|(at, n)| Step::Clear(at, n)),
-    ]
-}
+use programs::{Ground, Step, any_address, any_bytes, any_ground, any_step};
 
 /// Both indexes beside one obvious model of each.
 #[derive(Default)]
@@ -454,58 +360,4 @@ fn the_same_address_twice_is_a_bug() {
     let mut index = ByAddress::new();
     index.insert(64, 1, 0);
     index.insert(64, 2, 1);
-}
-
-/// As many entries as make a tree of three levels, from `base` up.
-fn fill(pair: &mut Pair, base: u64, granule: u64) {
-    for at in 0..300 {
-        pair.insert((at % 7 + 1) * granule, base + at * 8 * granule);
-    }
-}
-
-#[test]
-fn addresses_are_counted_in_granules_as_long_as_they_can_be() {
-    let far = 1u64 << 63;
-    for base in [0, 1 << 47, far - (1 << 20), u64::MAX << 30] {
-        let mut pair = Pair::default();
-        // The whole at first, as a policy begins; then finer than that.
-        pair.insert(1 << 38, base & u64::MAX << 38);
-        fill(&mut pair, base, 512);
-        assert!(pair.by_address.is_narrow());
-        pair.insert(256, base + 256);
-        assert!(pair.by_address.is_narrow());
-        ask_everywhere(&pair);
-        // A change to what 31 bits do not hold: finer, and what is there is 256 GiB.
-        pair.rekey(base + 256, base + 257, 3);
-        assert!(!pair.by_address.is_narrow());
-        ask_everywhere(&pair);
-        pair.rekey(base + 257, base + 300, 1);
-        ask_everywhere(&pair);
-    }
-    for (bytes, address) in [(1, far), (1, u64::MAX), (1 << 62, 8), (0, 8)] {
-        let mut pair = Pair::default();
-        fill(&mut pair, 0, 16);
-        pair.insert(bytes, address);
-        assert!(!pair.by_address.is_narrow());
-        ask_everywhere(&pair);
-        pair.remove(address, bytes);
-        ask_everywhere(&pair);
-    }
-}
-
-#[test]
-fn an_index_that_looks_for_scales_too_often_gives_up() {
-    let mut pair = Pair::default();
-    for step in 0..40 {
-        let base = pair
-            .holes
-            .keys()
-            .next_back()
-            .map_or(0, |last| last + (1 << 40));
-        pair.by_address.clear();
-        (pair.by_size, pair.sizes, pair.holes) = Default::default();
-        fill(&mut pair, base, 256);
-        assert_eq!(pair.by_address.is_narrow(), step <= 8, "step {step}");
-        ask_everywhere(&pair);
-    }
 }

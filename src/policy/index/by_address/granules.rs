@@ -44,9 +44,9 @@ impl Scale {
             return None;
         }
         let room = MOST - ((highest - lowest) >> shift);
-        let low = lowest.saturating_sub(room / 2 << shift);
+        let low = lowest.saturating_sub((room / 2) << shift);
         // Not so high that addresses below `low` come round as addresses above.
-        let low = low.min(u64::MAX - (MOST << shift | (1 << shift) - 1));
+        let low = low.min(u64::MAX - ((MOST << shift) | ((1 << shift) - 1)));
         Some(Scale {
             low,
             shift,

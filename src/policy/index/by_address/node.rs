@@ -5,6 +5,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use super::word::{Cell, Word};
+
 /// Items in a leaf. Fewer in tests, where small programs shall build tall trees.
 pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 16 };
 
@@ -15,79 +17,6 @@ pub(super) const FAN: usize = if cfg!(test) { 8 } else { 32 };
 const MOST: usize = 32;
 
 const _: () = assert!(LEAF <= MOST && FAN <= MOST);
-
-/// What a column holds.
-pub(super) trait Cell: Copy {
-    /// One of two, by a mask of all bits or none.
-    fn choose(mask: i32, this: Self, that: Self) -> Self;
-}
-
-impl Cell for u32 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        this & mask as u32 | that & !mask as u32
-    }
-}
-
-impl Cell for i32 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        this & mask | that & !mask
-    }
-}
-
-impl Cell for u64 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        let mask = i64::from(mask) as u64;
-        this & mask | that & !mask
-    }
-}
-
-/// What addresses and sizes are counted in.
-pub(super) trait Word: Cell + Ord {
-    /// No size: not above any. It is no key.
-    const LEAST: Self;
-    /// The greatest word, which fills the unused end of the keys. It may also be a key of its own.
-    const GREATEST: Self;
-
-    /// The word before this one, which is not the least.
-    fn before(self) -> Self;
-
-    /// All bits if this is below `other`, none if it is not.
-    fn below(self, other: Self) -> i32;
-}
-
-/// Keys and sizes are not negative, so that no difference overflows and its sign tells the order.
-impl Word for i32 {
-    const LEAST: Self = -1;
-    const GREATEST: Self = i32::MAX;
-
-    #[inline(always)]
-    fn before(self) -> Self {
-        self - 1
-    }
-
-    #[inline(always)]
-    fn below(self, other: Self) -> i32 {
-        self.wrapping_sub(other) >> 31
-    }
-}
-
-impl Word for u64 {
-    const LEAST: Self = u64::MIN;
-    const GREATEST: Self = u64::MAX;
-
-    #[inline(always)]
-    fn before(self) -> Self {
-        self - 1
-    }
-
-    #[inline(always)]
-    fn below(self, other: Self) -> i32 {
-        -i32::from(self < other)
-    }
-}
 
 /// An entry of a leaf, or what an inner node knows of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,9 +105,8 @@ fn open<T: Cell, const N: usize>(items: &mut [T; N], at: usize, item: T) {
                 items[start + 2],
             ],
         };
-        for lane in 0..LANES {
-            let here = start + lane;
-            items[here] = T::choose(is_before[here], items[here], before[lane]);
+        for (here, before) in (start..).zip(before) {
+            items[here] = T::choose(is_before[here], items[here], before);
         }
     }
     items[at] = item;
@@ -195,9 +123,8 @@ fn close<T: Cell, const N: usize>(items: &mut [T; N], at: usize, filler: T) {
             filler
         };
         let after = [items[start + 1], items[start + 2], items[start + 3], end];
-        for lane in 0..LANES {
-            let here = start + lane;
-            items[here] = T::choose(is_before[here], items[here], after[lane]);
+        for (here, after) in (start..).zip(after) {
+            items[here] = T::choose(is_before[here], items[here], after);
         }
     }
 }
@@ -240,7 +167,7 @@ impl<W: Word, const N: usize> Node<W, N> {
     /// Whether the node shall look for a neighbour to join; it need not at every removal.
     #[inline(always)]
     pub(super) fn is_sparse(&self) -> bool {
-        self.len() < N / 2 && self.len() % (N / 8) == 0
+        self.len() < N / 2 && self.len().is_multiple_of(N / 8)
     }
 
     /// Whether the item at a place that `rank` may name is there and has this key.

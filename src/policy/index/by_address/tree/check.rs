@@ -1,6 +1,7 @@
 //! The invariants of the tree, checked from scratch.
 
-use super::super::node::{FAN, Node, Word};
+use super::super::node::{FAN, Node};
+use super::super::word::Word;
 use super::Tree;
 
 /// The nodes that a walk has seen.

@@ -3,7 +3,8 @@
 //! Neighbours are children of one node. A full one lends to a neighbour before it is split, and one that
 //! is half empty is joined with a neighbour where both fit, so that memory follows the entries.
 
-use super::super::node::{FAN, Item, LEAF, Node, Nodes, Word};
+use super::super::node::{FAN, Item, LEAF, Node, Nodes};
+use super::super::word::Word;
 use super::{NONE, Tree};
 
 /// Of `N` items. A neighbour with more takes nothing from a full node.
