@@ -1,6 +1,6 @@
 //! Free blocks ordered by address, with the largest below each node.
 //!
-//! Addresses and sizes are written in granules of 32 bits as long as they can be: half as much memory,
+//! Addresses and sizes are written in granules of 31 bits as long as they can be: half as much memory,
 //! and vector instructions compare four at a time. What does not fit turns the index over to a new
 //! scale, or to 64 bits for good.
 
