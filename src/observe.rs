@@ -12,7 +12,7 @@ pub mod rows;
 pub mod snapshot;
 pub mod summary;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod timeline;
 pub mod warnings;
 

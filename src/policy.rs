@@ -233,6 +233,7 @@ pub trait Policy: Send {
         Vec::new()
     }
 
+    #[doc(hidden)]
     /// Carries a batch of events out. No policy writes this: the loop stands in the trait so
     /// that it is compiled for each policy, which then costs one virtual call a batch.
     fn carry(&mut self, ledger: &mut Ledger, space: &mut Space, batch: Batch<'_>) -> Carried {

@@ -8,11 +8,11 @@ mod observer;
 pub use observer::{Moment, Observer, Run};
 
 use crate::policy::Policy;
-use crate::policy::ledger::{Batch, Glance, Ledger, RUN};
-pub use crate::policy::ledger::{Outcome, Totals};
+use crate::policy::ledger::{Batch, Ledger, RUN, looks_ahead, time_of};
+pub use crate::policy::ledger::{Glance, Outcome, Totals};
 use crate::space::{BlockId, OutOfMemory, Space, SpaceConfig};
 use crate::trace::truth::TruthSegment;
-use crate::trace::{DEFAULT_STEP_NS, Event, Slot};
+use crate::trace::{Event, Slot};
 
 /// One policy over one Space.
 pub struct Replay {
@@ -41,7 +41,7 @@ impl Replay {
     }
 
     /// Feeds a batch of events. `times_ns` has one time an event, or is empty: then an
-    /// event counts [`DEFAULT_STEP_NS`].
+    /// event counts [`DEFAULT_STEP_NS`](crate::trace::DEFAULT_STEP_NS).
     ///
     /// # Panics
     /// If the policy breaks a rule of the Space (the panic names the event), or a slot
@@ -62,14 +62,9 @@ impl Replay {
             };
             let carried = self.policy.carry(&mut self.ledger, &mut self.space, batch);
             if carried.plain > 0 {
-                let time_ns = |ahead: usize| {
-                    let count = first_index + ahead as u64;
-                    let time_ns = times_ns.get(from + ahead).copied();
-                    time_ns.unwrap_or(count * DEFAULT_STEP_NS)
-                };
                 observer.see_run(&Run {
-                    first_ns: time_ns(0),
-                    last_ns: time_ns(carried.plain - 1),
+                    first_event: first_index,
+                    times_ns: times_ns.get(from..from + carried.plain).unwrap_or_default(),
                     glances: &self.glances[..carried.plain],
                 });
             }
@@ -83,11 +78,13 @@ impl Replay {
 
     /// Feeds event by event, for observers that look at each.
     fn feed_singly<O: Observer>(&mut self, events: &[Event], times_ns: &[u64], observer: &mut O) {
+        let is_large = looks_ahead(&self.space);
         for (at, event) in events.iter().enumerate() {
-            let index = self.ledger.totals().events;
-            let time_ns = times_ns.get(at).copied();
-            self.space
-                .begin_event(index, time_ns.unwrap_or(index * DEFAULT_STEP_NS));
+            let index = self.totals().events;
+            self.space.begin_event(index, time_of(times_ns, at, index));
+            if is_large {
+                self.ledger.look_ahead(&self.space, events, at);
+            }
             let outcome = self.ledger.step(&mut *self.policy, &mut self.space, event);
             self.show(event, outcome, observer);
         }

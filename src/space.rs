@@ -10,12 +10,14 @@
 //! The driver lives inside: where addresses come from ([`driver`]), what its calls
 //! cost ([`device`]), and how many pages are taken.
 
+mod block;
 mod clocks;
 pub mod device;
 pub mod driver;
 mod host;
 mod largest;
 mod moves;
+mod release;
 mod segments;
 mod serve;
 mod share;
@@ -28,6 +30,8 @@ mod tiling;
 
 use std::sync::Arc;
 
+pub use block::State;
+use block::{ALIGN, Block, Origin, PINNED};
 pub use clocks::Clocks;
 pub use device::Device;
 pub use driver::{AddressOrder, Bench, Driver};
@@ -49,100 +53,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The handle of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId(pub u32);
-
-/// What a block is at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Part of a reservation without pages behind it.
-    Unmapped,
-    /// Mapped, and nobody uses it.
-    Free,
-    /// Handed out.
-    Used,
-    /// Freed, but a stream may still use it.
-    Pending,
-    /// Freed, but not reusable before a reset (a bump pool): waste, not free.
-    Retired,
-    /// Mapped, but its pages are counted and used at another address at the moment: a
-    /// part of an alias that is in use, or an alias that is not.
-    Lent,
-    /// No block any more: it was joined with a neighbour, or its segment is gone.
-    Gone,
-}
-
-/// 16 bytes a block. It ends where the next one of its segment begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Block {
-    /// First address, above the bits of the state.
-    word: u64,
-    prev: u32,
-    next: u32,
-}
-
-const _: () = assert!(size_of::<Block>() == 16);
-
-/// Bits of a block's word that hold its state.
-const STATE_BITS: u32 = 3;
-/// Where the addresses of a Space end, so that a word holds every one: 2 EiB.
-pub(crate) const ADDRESS_LIMIT: u64 = 1 << (u64::BITS - STATE_BITS);
-const STATE: u64 = (1 << STATE_BITS) - 1;
-const STATES: [State; 8] = [
-    State::Unmapped,
-    State::Free,
-    State::Used,
-    State::Pending,
-    State::Retired,
-    State::Lent,
-    State::Gone,
-    State::Gone,
-];
-
-impl Block {
-    #[inline]
-    fn word(base: u64, state: State) -> u64 {
-        base << STATE_BITS | state as u64
-    }
-
-    #[inline]
-    fn base(&self) -> u64 {
-        self.word >> STATE_BITS
-    }
-
-    #[inline]
-    fn state(&self) -> State {
-        STATES[(self.word & STATE) as usize]
-    }
-
-    #[inline]
-    fn is(&self, state: State) -> bool {
-        self.word & STATE == state as u64
-    }
-
-    #[inline]
-    fn set_base(&mut self, base: u64) {
-        self.word = base << STATE_BITS | self.word & STATE;
-    }
-
-    #[inline]
-    fn set_state(&mut self, state: State) {
-        self.word = self.word & !STATE | state as u64;
-    }
-}
-
-/// What else is known of a block: kept from the moment on at which the first block differs
-/// from what all blocks are at the beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Origin {
-    segment: u32,
-    stream: StreamId,
-    /// Bit 7: pinned. Bits 0 to 5: log2 of the alignment asked for.
-    flags: u8,
-}
-
-const PINNED: u8 = 0x80;
-const ALIGN: u8 = 0x3f;
-const _: () = assert!(size_of::<Origin>() == 8);
 
 /// One answer of the driver: a mapped range, or a reservation whose pages come and go.
 #[derive(Debug, Clone, Copy)]
@@ -529,8 +439,13 @@ impl Space {
     fn broken(&self, block: u32, rule: &str) -> ! {
         let shown = self.blocks.get(block as usize);
         let shown = shown.map(|block| (block.base(), block.state(), block.prev, block.next));
+        let origin = self
+            .origins
+            .get(block as usize)
+            .copied()
+            .unwrap_or_default();
         panic!(
-            "event {}: {rule} (block {block}: base, state, neighbours {shown:?})",
+            "event {}: {rule} (block {block}: base, state, neighbours {shown:?}, {origin:?})",
             self.event
         )
     }

@@ -177,6 +177,7 @@ pub fn compare(groups: &[Group], metric: &Metric, baseline: Option<&str>) -> Vec
     let resamples = resamples(&jobs);
     let mut lines: Vec<Line> = jobs
         .par_iter()
+        .with_max_len(1)
         .map(|job| job.line(metric, baseline, &resamples))
         .collect();
     let p = |line: &Line| line.versus.as_ref()?.p;

@@ -192,9 +192,13 @@ pub fn ppm(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 1_000_000 / u128::from(whole)) as u64
 }
 
+/// Addresses lie below this: 2 EiB. Those of cards have 57 bits at most.
+pub const ADDRESS_LIMIT: u64 = 1 << 61;
+
 /// Rounds `bytes` up to a multiple of `quantum`; `None` where that passes `u64::MAX`.
 ///
-/// `quantum` is not 0: no parser of the crate lets that through.
+/// `quantum` is not 0: no parser of the crate lets that through. Of 0 nothing but 0 is a
+/// multiple.
 #[inline]
 #[must_use]
 pub fn round_up(bytes: u64, quantum: u64) -> Option<u64> {

@@ -146,7 +146,7 @@ impl Fit {
         };
         let found: Vec<_> = self
             .jobs
-            .within(|| policies.par_iter().map(one).collect())?;
+            .within(|| policies.par_iter().with_max_len(1).map(one).collect())?;
         progress.end();
         let (mut fits, mut broken) = (Vec::new(), Vec::new());
         for found in found {

@@ -153,7 +153,8 @@ fn draw(folder: &Folder, pictures: &[Picture]) -> Result<(), CliError> {
         }
     }
     let folders = file_names(workloads.iter().copied());
-    pictures.par_iter().try_for_each(|picture| {
+    let each = pictures.par_iter().with_max_len(1);
+    each.try_for_each(|picture| {
         let at = workloads.iter().position(|it| *it == picture.workload);
         let name = match at {
             Some(at) if workloads.len() > 1 => format!("{}/{}", folders[at], picture.stem),

@@ -82,7 +82,8 @@ impl Run {
         output.line(&plan::heading(&experiment, &cells, self.shard))?;
         if self.resume && finished(folder.path(), &manifest)? {
             output.line("every cell is done already")?;
-            return report::verdict(&report::again(&folder, &manifest, output)?);
+            let again = || report::again(&folder, &manifest, output);
+            return report::verdict(&self.jobs.within(again)??);
         }
         let (journal, left) = self.begin(folder.path(), &manifest, &cells)?;
         self.cells(registry, &experiment, &journal, &left)?;
@@ -95,7 +96,8 @@ impl Run {
                 out: folder.path().to_owned(),
             });
         }
-        report::write(&folder, manifest, &lines, !self.no_plots, output)?;
+        let write = || report::write(&folder, manifest, &lines, !self.no_plots, output);
+        self.jobs.within(write)??;
         // Everything that the journal holds is written elsewhere now.
         std::fs::remove_file(&path).map_err(|error| CliError::write(path, error))?;
         report::verdict(&lines.broken()?)

@@ -25,6 +25,9 @@ pub fn check_space(space: &Space) -> Result<(), String> {
             if space.prev(block) != below || space.segment(block) != segment {
                 return Err(format!("the links of {block:?} do not agree"));
             }
+            if space.state(block) == State::Gone {
+                return Err(format!("{block:?} is gone, and its neighbours name it"));
+            }
             sums[space.state(block) as usize] += space.bytes(block);
             counts[space.state(block) as usize] += 1;
             end = space.end(block);

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::timeline::Sample;
-use crate::replay::{Moment, Observer};
+use crate::replay::{Glance, Moment, Observer, Run};
 
 /// Moments of a band.
 pub const POINTS: u64 = 200;
@@ -55,21 +55,37 @@ impl Sampler {
     pub fn finish(self) -> Points {
         self.points
     }
-}
 
-impl Observer for Sampler {
-    fn see(&mut self, moment: &Moment<'_>) {
+    /// Takes the points at one event.
+    fn take(&mut self, event: u64, glance: &Glance) {
         // A short trace has several points at one event.
-        while moment.index == self.next_event()
-            && (self.points.reserved_bytes.len() as u64) < POINTS
-        {
-            let sample = Sample::of(moment);
+        while event == self.next_event() && (self.points.reserved_bytes.len() as u64) < POINTS {
+            let sample = Sample::at(glance, 0);
             let points = &mut self.points;
             points
                 .external_fragmentation_ppm
                 .push(sample.external_fragmentation_ppm());
             points.reserved_bytes.push(sample.reserved_bytes);
             points.occupied_bytes.push(sample.occupied_bytes);
+        }
+    }
+}
+
+impl Observer for Sampler {
+    fn see(&mut self, moment: &Moment<'_>) {
+        self.take(moment.index, &moment.glance());
+    }
+
+    fn wants_moments(&self) -> bool {
+        false
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        while let Some(ahead) = self.next_event().checked_sub(run.first_event)
+            && let Some(glance) = run.glances.get(ahead as usize)
+            && (self.points.reserved_bytes.len() as u64) < POINTS
+        {
+            self.take(run.first_event + ahead, glance);
         }
     }
 }
@@ -154,6 +170,7 @@ impl<W: Write> Writer<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::testing::{EachMoment, Walk, mixed, replay};
 
     /// As `numpy.percentile(values, [25, 50, 75])` answers, rounded.
     #[test]
@@ -181,6 +198,19 @@ mod tests {
                 sampler.points.reserved_bytes.push(0);
             }
             assert_eq!(last, events - 1, "the last point is the end");
+        }
+    }
+
+    #[test]
+    fn points_taken_in_runs_are_those_taken_one_by_one() {
+        let trace = mixed();
+        for events in [trace.events.len() as u64, 150] {
+            let mut in_runs = Sampler::new(events);
+            replay(&trace, Walk::default(), 24_000, &mut in_runs);
+            let mut singly = (Sampler::new(events), EachMoment);
+            replay(&trace, Walk::default(), 24_000, &mut singly);
+            assert_eq!(in_runs.points, singly.0.points);
+            assert_eq!(in_runs.points.reserved_bytes.len() as u64, POINTS);
         }
     }
 

@@ -44,8 +44,7 @@ pub fn card_of(text: &str) -> Result<Arc<Device>, String> {
     let Some(device) = measured(DEFAULT_CARD) else {
         return Err(format!("the card '{DEFAULT_CARD}' is not in the binary"));
     };
-    let mut device = device?;
-    device.total_bytes = bytes;
+    let mut device = device?.sized(bytes).map_err(|error| error.to_string())?;
     device.name = format!("{} of {DEFAULT_CARD}", format_bytes(bytes));
     Ok(Arc::new(device))
 }

@@ -165,6 +165,11 @@ impl Observer for Failures {
             self.record(moment, &request, shortage);
         }
     }
+
+    /// What fails is no plain event.
+    fn wants_moments(&self) -> bool {
+        false
+    }
 }
 
 impl LeftByOthers {

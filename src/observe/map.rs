@@ -23,7 +23,7 @@ use crate::replay::{Moment, Observer, Outcome};
 use crate::space::{BlockId, Space};
 use crate::trace::{Event, StreamId};
 
-use largest::{Area, Largest};
+use largest::{Area, Key, Largest};
 use mapped::Mapped;
 use raster::{Cell, Column, Raster};
 
@@ -133,8 +133,9 @@ impl Area for Rectangle {
         u128::from(self.bytes) * u128::from(self.to.event - self.from.event)
     }
 
-    fn key(&self) -> (u64, u64) {
-        (self.ordinal, self.from.event)
+    fn key(&self) -> Key {
+        // A block that is moved within one event is there twice, at two addresses.
+        [self.ordinal, self.from.event, self.address, self.to.event]
     }
 }
 

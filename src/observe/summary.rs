@@ -114,7 +114,7 @@ impl External {
 #[derive(Debug, Clone, Copy, Default)]
 struct Internal {
     /// One more than the peak in parts per million; 0 where nothing was ever used.
-    next_ppm: u64,
+    above_peak_ppm: u64,
 }
 
 impl Internal {
@@ -123,14 +123,14 @@ impl Internal {
         let waste = occupied.wrapping_sub(requested);
         // A division an event is dear: most events are no new peak, which is told without.
         let is_small = (waste | occupied) < 1 << 43;
-        if !(is_small && waste * 1_000_000 < self.next_ppm * occupied) && occupied > 0 {
+        if !(is_small && waste * 1_000_000 < self.above_peak_ppm * occupied) && occupied > 0 {
             let value_ppm = ppm(occupied - requested, occupied);
-            self.next_ppm = self.next_ppm.max(value_ppm + 1);
+            self.above_peak_ppm = self.above_peak_ppm.max(value_ppm + 1);
         }
     }
 
     fn peak_ppm(&self) -> Option<u64> {
-        self.next_ppm.checked_sub(1)
+        self.above_peak_ppm.checked_sub(1)
     }
 }
 
@@ -139,8 +139,8 @@ impl Observer for Summary {
     fn see(&mut self, moment: &Moment<'_>) {
         let requested = moment.totals.requested_bytes;
         self.see_run(&Run {
-            first_ns: moment.time_ns,
-            last_ns: moment.time_ns,
+            first_event: moment.index,
+            times_ns: &[moment.time_ns],
             glances: &[moment.glance()],
         });
         self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
@@ -163,7 +163,8 @@ impl Observer for Summary {
 
     #[inline]
     fn see_run(&mut self, run: &Run<'_>) {
-        self.span_ns.get_or_insert((run.first_ns, 0)).1 = run.last_ns;
+        let (first_ns, last_ns) = run.span_ns();
+        self.span_ns.get_or_insert((first_ns, 0)).1 = last_ns;
         // Sums are kept in registers over a run.
         let Summary {
             mut peak_requested_bytes,

@@ -1,11 +1,37 @@
 //! For the tests of this room: a policy that is obvious, and short ways to replay.
 
 use crate::policy::{Compacted, Policy};
-use crate::replay::{Observer, Replay};
+use crate::replay::{Moment, Observer, Replay};
 use crate::space::{BlockId, Cause, OutOfMemory, Request, Space, SpaceConfig, State};
 use crate::trace::builder::Ask;
-use crate::trace::{StreamId, Trace, TraceBuilder};
+use crate::trace::{Event, StreamId, Trace, TraceBuilder};
 use crate::units::round_up;
+
+/// Asks for every moment, so that whoever looks on beside it is shown no runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EachMoment;
+
+impl Observer for EachMoment {
+    fn see(&mut self, _: &Moment<'_>) {}
+}
+
+/// A trace of many requests and frees with failures, marks and a trim among them.
+pub(crate) fn mixed() -> Trace {
+    let mut script = Script::new();
+    let mut live = Vec::new();
+    for key in 0..3000u64 {
+        let dice = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        script.alloc(key, 1 + dice % 3000);
+        live.push(key);
+        if live.len() > 30 {
+            script.free(live.swap_remove(dice as usize % 30));
+        }
+        if key % 257 == 0 {
+            script.0.push(Event::Trim);
+        }
+    }
+    script.finish()
+}
 
 /// First fit by a walk over all blocks, lowest address first.
 #[derive(Debug, Clone, Copy)]

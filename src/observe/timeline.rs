@@ -9,7 +9,7 @@ mod read;
 
 use std::io::{self, Write};
 
-use crate::replay::{Moment, Observer};
+use crate::replay::{Glance, Moment, Observer, Run};
 use crate::units::ppm;
 
 pub use read::read_csv;
@@ -38,14 +38,19 @@ impl Sample {
     /// What a moment shows.
     #[must_use]
     pub fn of(moment: &Moment<'_>) -> Self {
-        let counters = moment.space.counters();
+        Sample::at(&moment.glance(), moment.totals.failed)
+    }
+
+    /// What a glance shows, after so many requests that were not served.
+    #[must_use]
+    pub fn at(glance: &Glance, failed: u64) -> Self {
         Sample {
-            requested_bytes: moment.totals.requested_bytes,
-            occupied_bytes: counters.used_bytes,
-            reserved_bytes: counters.reserved_bytes,
-            free_bytes: counters.free_bytes,
-            largest_free_bytes: moment.largest_free_bytes,
-            failed: moment.totals.failed,
+            requested_bytes: glance.requested_bytes,
+            occupied_bytes: glance.used_bytes,
+            reserved_bytes: glance.reserved_bytes,
+            free_bytes: glance.free_bytes,
+            largest_free_bytes: glance.largest_free_bytes,
+            failed,
         }
     }
 
@@ -200,6 +205,18 @@ impl Observer for Timeline {
     fn see(&mut self, moment: &Moment<'_>) {
         self.add(moment.index, moment.time_ns, &Sample::of(moment));
     }
+
+    fn wants_moments(&self) -> bool {
+        false
+    }
+
+    fn see_run(&mut self, run: &Run<'_>) {
+        // Plain events fail nowhere.
+        let failed = self.last.failed;
+        for (event, time_ns, glance) in run.events() {
+            self.add(event, time_ns, &Sample::at(glance, failed));
+        }
+    }
 }
 
 impl Timeline {
@@ -320,6 +337,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::testing::{EachMoment, Walk, mixed, replay};
 
     #[test]
     fn a_spike_of_one_event_in_ten_million_survives() {
@@ -400,6 +418,23 @@ mod tests {
                 next = bucket.last_event + 1;
             }
             assert_eq!(next, event + 1);
+        }
+    }
+
+    #[test]
+    fn events_seen_in_runs_and_one_by_one_make_one_timeline() {
+        let trace = mixed();
+        for grows in [false, true] {
+            let policy = Walk {
+                grows,
+                ..Walk::default()
+            };
+            let mut in_runs = Timeline::new(100);
+            replay(&trace, policy, 24_000, &mut in_runs);
+            let mut singly = (Timeline::new(100), EachMoment);
+            replay(&trace, policy, 24_000, &mut singly);
+            assert_eq!(in_runs.buckets(), singly.0.buckets());
+            assert!(in_runs.last.failed > 10, "{}", in_runs.last.failed);
         }
     }
 

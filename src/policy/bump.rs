@@ -104,21 +104,7 @@ impl Bump {
     /// Sets a free block aside until the next reset, joined with waste below it.
     fn waste(block: BlockId, space: &mut Space) {
         space.forgo(block);
-        Self::join_waste(block, space);
-    }
-
-    fn join_waste(block: BlockId, space: &mut Space) {
-        let retired = |block: &BlockId| space.state(*block) == State::Retired;
-        let (below, above) = (
-            space.prev(block).filter(retired),
-            space.next(block).filter(retired),
-        );
-        if let Some(above) = above {
-            space.merge(block, above);
-        }
-        if let Some(below) = below {
-            space.merge(below, block);
-        }
+        space.join_retired(block);
     }
 
     /// Serves a request that the hole at the offset does not, or not at once.
@@ -129,7 +115,7 @@ impl Bump {
         request: &Request,
         space: &mut Space,
     ) -> Result<BlockId, OutOfMemory> {
-        let align = request.align.max(1);
+        let align = request.align;
         let Some(mut block) = self.advance(bytes, align, space) else {
             return Err(OutOfMemory::no_fit(bytes));
         };

@@ -8,9 +8,9 @@
 //! An index holds copies of a block's address and bytes: the policy tells it of every change, and
 //! asserts on the answer of `remove` where a missing entry would be a bug.
 //!
-//! [`ByAddress`] is a B+-tree after Comer, "The Ubiquitous B-Tree" (1979). The bins of
-//! [`BySize`] under a two-level bitmap follow Masmano et al., "TLSF" (2004), but each bin keeps its
-//! entries in order, so that the fit is the best one and not merely a good one.
+//! [`ByAddress`] is a B+-tree, after Comer, "The Ubiquitous B-Tree" (1979). The bins of [`BySize`]
+//! under a two-level bitmap follow Masmano et al., "TLSF" (2004), but a bin is searched for its best
+//! entry, so that the fit is the best one and not merely a good one.
 
 mod bins;
 mod buckets;

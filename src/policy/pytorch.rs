@@ -254,6 +254,9 @@ impl PyTorch {
     }
 
     fn pair(&mut self, pool: PoolId) -> u32 {
+        if pool == 0 {
+            return 0;
+        }
         *self.pair_of.entry(pool).or_insert_with(|| {
             self.pairs.push(Pair::default());
             (self.pairs.len() - 1) as u32
@@ -320,16 +323,24 @@ impl PyTorch {
         let pool = self.pairs[info.pair as usize].pool(info.small);
         let at = pool.reach(info.stream);
         let was_there = pool.free[at].remove(space.bytes(block), order);
-        assert!(
-            was_there,
-            "event {}: a free block was not in its free set",
-            space.event()
-        );
+        if !was_there {
+            unlisted(space);
+        }
     }
 
     fn gc_on(&self) -> bool {
         self.cap_bytes.is_some() && self.options.gc_threshold > 0.0
     }
+}
+
+/// A free block was not in its free set.
+#[cold]
+#[inline(never)]
+fn unlisted(space: &Space) -> ! {
+    panic!(
+        "event {}: a free block was not in its free set",
+        space.event()
+    )
 }
 
 /// A request with its rounded size and its pool.
@@ -438,9 +449,17 @@ impl Policy for PyTorch {
     }
 
     fn largest_free(&self, _: &Space) -> Option<u64> {
-        let pairs = self.pairs.iter();
-        let sets = pairs.flat_map(|pair| pair.small.free.iter().chain(&pair.large.free));
-        Some(sets.map(BySize::largest_bytes).max().unwrap_or(0))
+        // Asked at every event: plain loops over what are a few sets as a rule.
+        let mut largest_bytes = 0;
+        for pair in &self.pairs {
+            for set in &pair.small.free {
+                largest_bytes = largest_bytes.max(set.largest_bytes());
+            }
+            for set in &pair.large.free {
+                largest_bytes = largest_bytes.max(set.largest_bytes());
+            }
+        }
+        Some(largest_bytes)
     }
 
     fn rounded_bytes(&self, request: &Request) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! Who looks on, and what there is to see.
 
 use super::{Glance, Outcome, Totals};
+use crate::policy::ledger::time_of;
 use crate::space::Space;
 use crate::trace::Event;
 
@@ -37,6 +38,7 @@ impl Moment<'_> {
             used_bytes: counters.used_bytes,
             free_bytes: counters.free_bytes,
             largest_free_bytes: self.largest_free_bytes,
+            reserved_bytes: counters.reserved_bytes,
             footprint_bytes: self.footprint_bytes,
         }
     }
@@ -45,12 +47,32 @@ impl Moment<'_> {
 /// Events in a row that each served a request or gave a block back.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// Trace time of the first, ns.
-    pub first_ns: u64,
-    /// Trace time of the last, ns.
-    pub last_ns: u64,
+    /// Number of the first.
+    pub first_event: u64,
+    /// Trace time of each, ns; empty where an event counts
+    /// [`DEFAULT_STEP_NS`](crate::trace::DEFAULT_STEP_NS).
+    pub times_ns: &'a [u64],
     /// How things stood after each; there is one at least.
     pub glances: &'a [Glance],
+}
+
+impl<'a> Run<'a> {
+    /// Every event by its number, with its time in ns and how things stood after it.
+    pub fn events(&self) -> impl Iterator<Item = (u64, u64, &'a Glance)> {
+        let (first, times_ns) = (self.first_event, self.times_ns);
+        self.glances.iter().enumerate().map(move |(at, glance)| {
+            let event = first + at as u64;
+            (event, time_of(times_ns, at, event), glance)
+        })
+    }
+
+    /// Trace times of the first event and of the last, ns.
+    #[must_use]
+    pub fn span_ns(&self) -> (u64, u64) {
+        let last = self.glances.len().saturating_sub(1);
+        let time_ns = |at: usize| time_of(self.times_ns, at, self.first_event + at as u64);
+        (time_ns(0), time_ns(last))
+    }
 }
 
 /// Looks on; sees every event once, after it happened.
@@ -58,8 +80,9 @@ pub trait Observer {
     /// One event happened.
     fn see(&mut self, moment: &Moment<'_>);
 
-    /// Whether the observer looks at every event by itself. One that does not is shown runs
-    /// of plain events, and moments of the others: replay is twice as fast then.
+    /// Whether the observer looks at every event by itself. One that does not writes
+    /// [`see_run`](Self::see_run): it is shown runs of plain events, and moments of the others,
+    /// which is faster.
     fn wants_moments(&self) -> bool {
         true
     }

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use crate::units::serde_bytes;
+use crate::units::{ADDRESS_LIMIT, serde_bytes};
 
 /// A measured cost: pairs of bytes and nanoseconds, by rising bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -37,6 +37,10 @@ impl Curve {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0)
     }
 }
+
+/// The most memory of a card: 256 PiB, of which reservations of several times its size
+/// still find addresses.
+pub const MOST_CARD_BYTES: u64 = ADDRESS_LIMIT / 8;
 
 /// A card and the costs of its driver.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -92,6 +96,9 @@ pub enum DeviceError {
     /// A page of no bytes.
     #[error("device '{0}': page_bytes must be at least 1")]
     Page(String),
+    /// More memory than addresses are left for.
+    #[error("device '{0}': a card of {bytes} bytes is more than the most, {MOST_CARD_BYTES} bytes", bytes = .1)]
+    Large(String, u64),
 }
 
 impl Device {
@@ -148,7 +155,20 @@ impl Device {
         if device.page_bytes == 0 {
             return Err(DeviceError::Page(device.name));
         }
-        Ok(device)
+        let total_bytes = device.total_bytes;
+        device.sized(total_bytes)
+    }
+
+    /// The card with this much memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Large`] above [`MOST_CARD_BYTES`].
+    pub fn sized(mut self, total_bytes: u64) -> Result<Self, DeviceError> {
+        if total_bytes > MOST_CARD_BYTES {
+            return Err(DeviceError::Large(self.name, total_bytes));
+        }
+        self.total_bytes = total_bytes;
+        Ok(self)
     }
 
     /// cudaMalloc of `bytes`, ns.

@@ -15,7 +15,7 @@ use chunks::{CHUNK_BYTES, Chunks, Side};
 use shared::Shared;
 
 use super::Device;
-use crate::units::{GIB, TIB};
+use crate::units::{ADDRESS_LIMIT, GIB, TIB};
 
 /// Which addresses the driver gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,18 +141,26 @@ impl Driver {
         self.fed_reserves.extend(reserves);
     }
 
-    pub(super) fn take(&mut self, bytes: u64) -> u64 {
+    /// Addresses for a mapping; `None` where they run out.
+    pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
         if let Some(address) = self.fed_maps.pop_front() {
-            return address;
+            let end = address.checked_add(bytes);
+            return end.filter(|end| *end <= ADDRESS_LIMIT).map(|_| address);
         }
         if let AddressOrder::Bench(bench) = &mut self.order {
-            return bench.take(bytes.next_multiple_of(self.page_bytes));
+            return Some(bench.take(bytes.next_multiple_of(self.page_bytes)));
         }
         if self.page_bytes == 1 {
             let base = self.bottom;
-            self.bottom += bytes;
-            return base;
+            self.bottom = base
+                .checked_add(bytes)
+                .filter(|end| *end <= ADDRESS_LIMIT)?;
+            return Some(base);
         }
+        Some(self.take_whole(bytes))
+    }
+
+    fn take_whole(&mut self, bytes: u64) -> u64 {
         let size = bytes.next_multiple_of(SHARED_STEP_BYTES);
         if size < self.page_bytes {
             return self.shared.take(size).unwrap_or_else(|| {

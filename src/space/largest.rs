@@ -36,14 +36,13 @@ impl Space {
         self.judge_plain();
     }
 
-    /// The largest Free block by the tracked sizes, in bytes; 0 where none is free.
-    ///
-    /// # Panics
-    /// If [`track_largest`](Self::track_largest) was not called.
+    /// The largest Free block by the tracked sizes, in bytes; 0 where none is free, or
+    /// where [`track_largest`](Self::track_largest) was not called.
     #[must_use]
     pub fn tracked_largest(&self) -> u64 {
-        let sizes = self.largest.as_ref().expect("track_largest was called");
-        sizes.0.last_key_value().map_or(0, |(bytes, _)| *bytes)
+        let sizes = self.largest.as_ref();
+        let largest = sizes.and_then(|sizes| sizes.0.last_key_value());
+        largest.map_or(0, |(bytes, _)| *bytes)
     }
 
     #[inline]

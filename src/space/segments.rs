@@ -1,9 +1,11 @@
 //! Segments: mapped whole as by cudaMalloc, or reserved and backed page by page.
 
 use super::{
-    ADDRESS_LIMIT, Block, BlockId, Cause, NONE, Origin, OutOfMemory, Segment, SegmentId, Space,
-    State, Step, StepKind,
+    Block, BlockId, Cause, NONE, Origin, OutOfMemory, Segment, SegmentId, Space, State, Step,
+    StepKind,
 };
+
+use crate::units::ADDRESS_LIMIT;
 
 impl Space {
     /// Maps a segment of `bytes` from the driver: one Free block (cudaMalloc).
@@ -16,14 +18,9 @@ impl Space {
         if bytes == 0 || bytes > self.room_bytes() {
             return Err(self.refuse(bytes));
         }
-        let base = self.driver.take(bytes);
-        if base
-            .checked_add(bytes)
-            .is_none_or(|end| end > ADDRESS_LIMIT)
-        {
-            self.driver.give(base, bytes);
+        let Some(base) = self.driver.take(bytes) else {
             return Err(self.refuse(bytes));
-        }
+        };
         let pages = self.driver.touch(base, bytes);
         if self.counters.page_bytes + pages > self.total_bytes() {
             self.driver.untouch(base, bytes);
@@ -68,7 +65,7 @@ impl Space {
     /// Reserves a range of addresses for pages of `page_bytes`: one Unmapped block.
     ///
     /// # Panics
-    /// If `bytes` is 0 or no multiple of the page.
+    /// If `bytes` is 0 or no multiple of the page, or addresses run out.
     pub fn reserve(&mut self, bytes: u64, page_bytes: u64) -> BlockId {
         assert!(
             page_bytes > 0 && bytes > 0 && bytes.is_multiple_of(page_bytes),

@@ -1,7 +1,7 @@
-//! The two common paths in one go: cutting a block out of a hole and handing it out, taking
-//! a block back and joining it with its neighbours.
+//! The common paths in one go: cutting a block out of a hole and handing it out, taking a
+//! block back and joining it with its neighbours.
 //!
-//! Both do what [`split`](Space::split), [`place`](Space::place), [`release`](Space::release)
+//! They do what [`split`](Space::split), [`place`](Space::place), [`release`](Space::release)
 //! and [`merge`](Space::merge) do one after another, with one look at each block and one
 //! change of each sum. Where something is out of the ordinary (a broken rule, several
 //! segments or streams, an alignment, aliases, tracked sizes) those steps are taken instead.
@@ -49,10 +49,10 @@ impl Space {
     #[inline]
     pub fn place_low(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
         let old = self.blocks[hole.block.0 as usize];
-        let end = hole.base + hole.bytes;
         let is_common = self.is_plain
-            && old.word == Block::word(hole.base, State::Free)
-            && self.end_of(hole.block, &old) == end
+            && old.is(State::Free)
+            && old.base() == hole.base
+            && self.end_of(hole.block, &old) - hole.base == hole.bytes
             && (request.bytes..=hole.bytes).contains(&bytes)
             && (request.align, request.stream) == (1, 0);
         if !is_common {
@@ -99,7 +99,7 @@ impl Space {
         Hole {
             block,
             base: at.base(),
-            bytes: self.end_of(block, &at) - at.base(),
+            bytes: self.end_of(block, &at).wrapping_sub(at.base()),
         }
     }
 
@@ -133,11 +133,16 @@ impl Space {
             return;
         }
         self.retire(block);
-        let retired = |space: &Self, block: &BlockId| space.state(*block) == State::Retired;
-        if let Some(above) = self.next(block).filter(|above| retired(self, above)) {
+        self.join_retired(block);
+    }
+
+    /// Joins a Retired block with the Retired blocks beside it.
+    pub fn join_retired(&mut self, block: BlockId) {
+        let is_retired = |space: &Self, block: &BlockId| space.state(*block) == State::Retired;
+        if let Some(above) = self.next(block).filter(|above| is_retired(self, above)) {
             self.merge(block, above);
         }
-        if let Some(below) = self.prev(block).filter(|below| retired(self, below)) {
+        if let Some(below) = self.prev(block).filter(|below| is_retired(self, below)) {
             self.merge(below, block);
         }
     }

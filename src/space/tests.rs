@@ -176,3 +176,132 @@ fn blocks_of_two_streams_do_not_merge_by_themselves() {
     space.release(high, 1);
     space.merge(low, high);
 }
+
+/// One step of a program over both Spaces.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// Places a request in the hole at a place among the free blocks.
+    Place(usize, u64),
+    /// Takes the block at a place among those in use back.
+    Release(usize),
+    /// Sets the block at a place among those in use aside.
+    Retire(usize),
+}
+
+fn works() -> impl proptest::strategy::Strategy<Value = Vec<Work>> {
+    use proptest::prelude::*;
+    let work = prop_oneof![
+        4 => (any::<usize>(), 1..200u64).prop_map(|(at, bytes)| Work::Place(at, bytes)),
+        3 => any::<usize>().prop_map(Work::Release),
+        1 => any::<usize>().prop_map(Work::Retire),
+    ];
+    prop::collection::vec(work, 1..120)
+}
+
+/// What a step came to, for comparison.
+fn carry_out(space: &mut Space, work: Work) -> Option<String> {
+    let blocks_in = |space: &Space, state: State| {
+        let blocks = space.walk().filter(|block| space.state(*block) == state);
+        blocks.collect::<Vec<_>>()
+    };
+    let pick =
+        |blocks: Vec<BlockId>, at: usize| (!blocks.is_empty()).then(|| blocks[at % blocks.len()]);
+    match work {
+        Work::Place(at, bytes) => {
+            let hole = space.hole(pick(blocks_in(space, State::Free), at)?);
+            let request = Request {
+                bytes,
+                align: 1,
+                stream: 0,
+                pool: 0,
+                tag: 0,
+            };
+            let above = (hole.bytes >= bytes).then(|| space.place_low(hole, bytes, &request))?;
+            Some(format!("{above:?}"))
+        }
+        Work::Release(at) => {
+            let block = pick(blocks_in(space, State::Used), at)?;
+            Some(format!("{:?}", space.release_joined(block, 0)))
+        }
+        Work::Retire(at) => {
+            space.retire_joined(pick(blocks_in(space, State::Used), at)?);
+            None
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn the_short_ways_do_what_the_steps_do(works in works()) {
+        let config = SpaceConfig { record_steps: true, ..SpaceConfig::bare(4096) };
+        let mut short = Space::new(config);
+        short.map(4096).expect("there is room");
+        let mut long = short.clone();
+        long.is_plain = false;
+        for work in works {
+            let told = (carry_out(&mut short, work), carry_out(&mut long, work));
+            proptest::prop_assert_eq!(told.0, told.1);
+            proptest::prop_assert_eq!(short.counters(), long.counters());
+            let places = |space: &Space| {
+                let tell = |block| (space.hole(block), space.state(block));
+                space.walk().map(tell).collect::<Vec<_>>()
+            };
+            proptest::prop_assert_eq!(places(&short), places(&long));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_longer_plain_takes_the_long_way() {
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    let all = space.map(4096).expect("there is room");
+    assert!(space.is_plain);
+    space.set_pinned(all, true);
+    assert!(!space.is_plain, "a pin is kept aside");
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    space.map(1024).expect("there is room");
+    assert!(space.is_plain);
+    space.track_largest();
+    assert!(!space.is_plain, "sizes are kept in order");
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    space.map(1024).expect("there is room");
+    space.map(1024).expect("there is room");
+    assert!(!space.is_plain, "two segments are there");
+}
+
+#[test]
+#[should_panic(expected = "is not as it was told")]
+fn a_hole_that_is_told_wrongly_breaks() {
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    let all = space.map(4096).expect("there is room");
+    let told = Hole {
+        bytes: 2048,
+        ..space.hole(all)
+    };
+    let request = Request {
+        bytes: 100,
+        align: 1,
+        stream: 0,
+        pool: 0,
+        tag: 0,
+    };
+    space.place_low(told, 100, &request);
+}
+
+#[test]
+#[should_panic(expected = "event 0: use of a block that is gone")]
+fn a_handle_that_is_gone_breaks() {
+    let mut space = Space::new(SpaceConfig::bare(4096));
+    let all = space.map(4096).expect("there is room");
+    let high = space.split(all, 1024);
+    space.merge(all, high);
+    space.release(high, 0);
+}
+
+#[test]
+fn addresses_that_run_out_are_a_shortage() {
+    let mut space = Space::new(SpaceConfig::bare(u64::MAX));
+    assert!(space.map(1 << 62).is_err());
+    let block = space.map(16).expect("nothing of it stays");
+    assert_eq!(space.base(block), 0);
+}

@@ -47,7 +47,8 @@ pub const WORDS: [&str; 20] = [
 /// The comment that ends the leading rows which rebuild an initial state.
 const INITIAL_ENDS: &str = "end of initial state";
 
-/// Reads a native csv.
+/// Reads a native csv. Of a large one a second thread reads the digits, while this one makes
+/// the events; what comes out is the same.
 ///
 /// # Errors
 /// A row that the format does not allow: the error names the line and the value.

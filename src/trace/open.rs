@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
+use super::pickle::Problem;
 use super::pytorch::{self, stripped};
 use super::snapshot::{self, SnapshotError};
 use super::text::{self, Columns, Source};
@@ -103,7 +104,8 @@ fn import(
             let mut input = unpacked.guarded(&source.file);
             let snapshot = snapshot::read_from(&mut input);
             let snapshot = snapshot.map_err(|error| {
-                let fault = input.fault.take();
+                // The file is read ahead: a fault counts once the decoder has come to it.
+                let fault = input.fault.take().filter(|_| is_unreadable(&error));
                 fault.unwrap_or_else(|| placed(&error, source))
             })?;
             return of_pytorch(&snapshot, source, options);
@@ -132,6 +134,14 @@ fn of_pytorch(
     let capacity_bytes = options.capacity_bytes;
     let options = pytorch::Options { capacity_bytes };
     pytorch::import(snapshot, &source.file, &source.name, options)
+}
+
+/// Whether the bytes ended where the reader failed.
+fn is_unreadable(error: &SnapshotError) -> bool {
+    let SnapshotError::Pickle(error) = error else {
+        return false;
+    };
+    matches!(error.problem, Problem::Unreadable { .. })
 }
 
 /// What the reader of snapshots says, with the file.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// So many things go over at once: few enough to stay in a cache.
-const CHUNK: usize = 1024;
+const CHUNK: usize = 2048;
 /// Chunks that are on their way at most.
 const CHUNKS: usize = 4;
 

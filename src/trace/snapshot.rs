@@ -232,7 +232,8 @@ pub fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
 
 /// Decodes the uncompressed bytes of a snapshot while they are read.
 ///
-/// The file itself is not held. Memory stays proportionate to it: for a trace less than twice its
+/// A large file is read by the calling thread, decoded by a second, and its entries are put together
+/// by a third; what comes out is the same. The file itself is not held. Memory stays proportionate to it: for a trace less than twice its
 /// size, at most some dozens of times for a hostile one.
 ///
 /// # Errors

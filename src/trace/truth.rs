@@ -2,6 +2,7 @@
 //! `fidelity` and its observers, so that no policy can peek at an address.
 
 use super::Trace;
+use crate::units::ADDRESS_LIMIT;
 
 /// What a recorded entry tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +102,8 @@ impl TruthSegment {
     /// What of it cannot be.
     fn unsound(&self, trace: &Trace) -> Option<String> {
         let shown = format!("segment at 0x{:x}", self.address);
-        let Some(end) = self.address.checked_add(self.bytes) else {
+        let end = self.address.checked_add(self.bytes);
+        let Some(end) = end.filter(|end| *end <= ADDRESS_LIMIT) else {
             return Some(format!("{shown} passes the end of the address space"));
         };
         if usize::from(self.stream) >= trace.streams.len().max(1) {
@@ -146,7 +148,10 @@ impl Truth {
             u64::from(fact.event) > events
                 || usize::from(fact.stream) >= trace.streams.len().max(1)
                 || usize::from(fact.pool) >= trace.pools.len().max(1)
-                || fact.address.checked_add(fact.bytes).is_none()
+                || fact
+                    .address
+                    .checked_add(fact.bytes)
+                    .is_none_or(|end| end > ADDRESS_LIMIT)
         });
         match wrong {
             None => Ok(()),

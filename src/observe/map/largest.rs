@@ -7,11 +7,14 @@ pub(super) trait Area: Copy {
     /// Bytes times events.
     fn area(&self) -> u128;
     /// Tells rectangles apart; of two of one area the lower one is kept. Sorts the result.
-    fn key(&self) -> (u64, u64);
+    fn key(&self) -> Key;
 }
 
+/// Compared number by number.
+pub(super) type Key = [u64; 4];
+
 /// Larger areas first, of equal ones lower keys.
-type Rank = (u128, Reverse<(u64, u64)>);
+type Rank = (u128, Reverse<Key>);
 
 fn rank(one: &impl Area) -> Rank {
     (one.area(), Reverse(one.key()))

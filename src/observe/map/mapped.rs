@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::largest::{Area, Largest};
+use super::largest::{Area, Key, Largest};
 use super::{MappedRange, When};
 use crate::space::{Space, State, StepKind};
 
@@ -20,8 +20,8 @@ impl Area for MappedRange {
         u128::from(self.bytes) * u128::from(self.to.event - self.from.event)
     }
 
-    fn key(&self) -> (u64, u64) {
-        (self.from.event, self.address)
+    fn key(&self) -> Key {
+        [self.from.event, self.address, self.to.event, self.bytes]
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Glance {
     pub free_bytes: u64,
     /// Largest Free block.
     pub largest_free_bytes: u64,
+    /// Mapped from the driver.
+    pub reserved_bytes: u64,
     /// What the policy holds of the card.
     pub footprint_bytes: u64,
 }
@@ -52,6 +54,19 @@ pub struct Carried {
     pub other: Option<Outcome>,
 }
 
+/// Whether what is soon to be read should be read beforehand.
+#[inline]
+pub(crate) fn looks_ahead(space: &Space) -> bool {
+    space.blocks_made() >= LOOK_AHEAD_BLOCKS
+}
+
+/// The time of the event at a place of a batch, which is event `index` of the trace, ns.
+#[inline]
+pub(crate) fn time_of(times_ns: &[u64], at: usize, index: u64) -> u64 {
+    let time_ns = times_ns.get(at).copied();
+    time_ns.unwrap_or(index * DEFAULT_STEP_NS)
+}
+
 impl Ledger {
     /// Carries events out until there is no more room to note anything, or one does
     /// anything but serve a request or give a block back.
@@ -68,54 +83,20 @@ impl Ledger {
             from,
             glances,
         } = batch;
-        let is_large = space.blocks_made() >= LOOK_AHEAD_BLOCKS;
+        let is_large = looks_ahead(space);
         let first = self.totals.events;
         let (mut plain, mut served, mut other) = (0, 0, None);
         let times_ns = times_ns.get(from..).unwrap_or_default();
         for (event, glance) in events[from..].iter().zip(glances) {
             let index = first + plain as u64;
-            let time_ns = times_ns.get(plain).copied();
-            space.begin_event(index, time_ns.unwrap_or(index * DEFAULT_STEP_NS));
+            space.begin_event(index, time_of(times_ns, plain, index));
             if is_large {
                 self.look_ahead(space, events, from + plain);
             }
-            match *event {
-                Event::Alloc {
-                    slot,
-                    bytes,
-                    align_log2,
-                    stream,
-                    pool,
-                    tag,
-                } => {
-                    let request = Request {
-                        bytes,
-                        align: 1 << align_log2,
-                        stream,
-                        pool,
-                        tag,
-                    };
-                    if let Err(outcome) = self.alloc(policy, space, slot, &request) {
-                        other = Some(outcome);
-                        break;
-                    }
-                    served += 1;
-                }
-                Event::Free {
-                    slot,
-                    stream,
-                    deferred,
-                } => match self.take(slot) {
-                    Ok((block, _)) => {
-                        self.give_back(policy, space, slot, block, (stream, deferred));
-                    }
-                    Err(outcome) => {
-                        other = Some(outcome);
-                        break;
-                    }
-                },
-                _ => {
-                    other = Some(self.rare(policy, space, event));
+            match self.plain(policy, space, event) {
+                Ok(count) => served += count,
+                Err(outcome) => {
+                    other = Some(outcome);
                     break;
                 }
             }
@@ -125,6 +106,7 @@ impl Ledger {
                 used_bytes: counters.used_bytes,
                 free_bytes: counters.free_bytes,
                 largest_free_bytes: self.largest_free_bytes(policy, space),
+                reserved_bytes: counters.reserved_bytes,
                 footprint_bytes: self.footprint_bytes(space),
             };
             plain += 1;
@@ -132,6 +114,47 @@ impl Ledger {
         self.count_served(served);
         self.totals.events = first + plain as u64 + u64::from(other.is_some());
         Carried { plain, other }
+    }
+
+    /// Carries an event out that serves a request or gives a block back: how many requests
+    /// were served. Else what the event came to.
+    #[inline(always)]
+    fn plain<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        space: &mut Space,
+        event: &Event,
+    ) -> Result<u64, Outcome> {
+        match *event {
+            Event::Alloc {
+                slot,
+                bytes,
+                align_log2,
+                stream,
+                pool,
+                tag,
+            } => {
+                // As `Request::of`, without looking at the kind of the event twice.
+                let request = Request {
+                    bytes,
+                    align: 1 << align_log2,
+                    stream,
+                    pool,
+                    tag,
+                };
+                self.alloc(policy, space, slot, &request).map(|_| 1)
+            }
+            Event::Free {
+                slot,
+                stream,
+                deferred,
+            } => {
+                let (block, _) = self.take(slot)?;
+                self.give_back(policy, space, slot, block, (stream, deferred));
+                Ok(0)
+            }
+            _ => Err(self.rare(policy, space, event)),
+        }
     }
 
     /// Reads what the frees soon to come will read, so that the misses of the cache overlap

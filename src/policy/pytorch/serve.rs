@@ -1,6 +1,6 @@
 //! Serving a request from the free sets: the search, the split, and why nothing was found.
 
-use super::{Pair, Pool, PyTorch, Version, Want, options};
+use super::{Pair, Pool, PyTorch, Version, Want, options, unlisted};
 use crate::policy::cut::cut_front;
 use crate::policy::pytorch::Statistics;
 use crate::space::{BlockId, Cause, Request, Space, State};
@@ -45,9 +45,10 @@ impl PyTorch {
         if want.bytes >= max_split && found.bytes >= want.bytes.saturating_add(slack) {
             return None;
         }
-        let block = BlockId(found.block);
-        self.leave(block, space);
-        Some(block)
+        if !pool.free[at].remove(found.bytes, found.address) {
+            unlisted(space);
+        }
+        Some(BlockId(found.block))
     }
 
     pub(super) fn should_split(&self, block: BlockId, want: &Want, space: &Space) -> bool {

@@ -144,102 +144,143 @@ struct Cursor<'t> {
 }
 
 impl Cursor<'_> {
-    /// The next row, if it is plain and its line end is there too.
+    /// The next row, if it is plain and does not lie at the very end of the text.
     #[inline(always)]
     fn row(&mut self) -> Option<Plain> {
-        let begin = self.at;
-        let head = self.ahead()?;
-        let request = head << 16 == ALLOC;
-        if request {
-            self.at += 6;
+        let window = self.text.get(self.at..)?.first_chunk()?;
+        let row = Cells::of(window)?.row()?;
+        self.at += row.len as usize;
+        Some(row)
+    }
+}
+
+/// More bytes than a row of plain cells has, and those that are looked at behind it.
+const WINDOW: usize = 128;
+
+/// The cells of one row.
+struct Cells<'t> {
+    window: &'t [u8; WINDOW],
+    /// The next byte.
+    at: usize,
+    request: bool,
+    /// Has a high bit where a digit was none, or where a number is too long.
+    wrong: u64,
+}
+
+impl<'t> Cells<'t> {
+    /// The cells behind the word of a request or a free.
+    #[inline(always)]
+    fn of(window: &'t [u8; WINDOW]) -> Option<Self> {
+        let mut cells = Cells {
+            window,
+            at: 0,
+            request: false,
+            wrong: 0,
+        };
+        let head = cells.ahead();
+        cells.request = head << 16 == ALLOC;
+        cells.at = if cells.request {
+            6
         } else if head << 24 == FREE {
-            self.at += 5;
+            5
         } else {
             return None;
-        }
+        };
+        Some(cells)
+    }
+
+    #[inline(always)]
+    fn row(mut self) -> Option<Plain> {
         let first = self.at;
-        let (key, digits) = self.number()?;
-        if digits == 0 || (digits > 1 && self.text[first] == b'0') {
+        let (key, digits) = self.number();
+        if digits == 0 || (digits > 1 && self.window[first] == b'0') {
             return None;
         }
-        let key = plain_key(key)?;
-        let (bytes, has_bytes) = self.cell()?;
-        let (stream, has_stream) = self.cell()?;
-        let (time_ns, has_time) = self.cell()?;
-        match self.text.get(self.at..)? {
-            [b'\n', ..] => self.at += 1,
-            [b'\r', b'\n', ..] => self.at += 2,
+        let (bytes, has_bytes) = self.cell();
+        let (stream, has_stream) = self.cell();
+        let (time_ns, has_time) = self.cell();
+        let line_end = match self.window[self.at..self.at + 2] {
+            [b'\n', _] => 1,
+            [b'\r', b'\n'] => 2,
             _ => return None,
+        };
+        if self.wrong & HIGH_BITS != 0 {
+            return None;
         }
         Some(Plain {
-            key,
+            key: plain_key(key)?,
             bytes,
             stream,
             time_ns,
-            len: (self.at - begin) as u32,
-            request,
+            len: (self.at + line_end) as u32,
+            request: self.request,
             has_bytes,
             has_stream,
             has_time,
         })
     }
 
-    /// The next eight bytes, the first one lowest; none where the text may end with them.
+    /// The next eight bytes, the first one lowest.
     #[inline(always)]
-    fn ahead(&self) -> Option<u64> {
-        let ahead = self.text.get(self.at..)?.first_chunk()?;
-        Some(u64::from_le_bytes(*ahead))
+    fn ahead(&self) -> u64 {
+        let ahead = self.window[self.at..].first_chunk();
+        u64::from_le_bytes(*ahead.expect("four cells are shorter than the window"))
     }
 
     /// The number of the next cell, and whether there is one: the row may end before it, and
     /// it may be empty.
     #[inline(always)]
-    fn cell(&mut self) -> Option<(u64, bool)> {
-        if self.text.get(self.at) != Some(&b',') {
-            return Some((0, false));
+    fn cell(&mut self) -> (u64, bool) {
+        if self.window[self.at] != b',' {
+            return (0, false);
         }
         self.at += 1;
-        let (number, digits) = self.number()?;
-        Some((number, digits > 0))
+        let (number, digits) = self.number();
+        (number, digits > 0)
     }
 
-    /// The digits that come next, as a number, and how many they are. Nothing where there are
-    /// more than surely fit, or where the text may end with them.
+    /// The digits that come next, as a number, and how many they are.
     #[inline(always)]
-    fn number(&mut self) -> Option<(u64, usize)> {
-        let eight = self.ahead()?;
-        let count = leading_digits(eight);
-        self.at += count;
-        if count == 8 {
-            return self.long_number(digits_value(eight, 8));
-        }
-        let value = if count == 0 {
-            0
-        } else {
-            digits_value(eight, count)
-        };
-        Some((value, count))
-    }
-
-    /// As [`number`](Self::number), where the first eight digits are read and are `value`.
-    #[inline(always)]
-    fn long_number(&mut self, mut value: u64) -> Option<(u64, usize)> {
-        let mut digits = 8;
-        loop {
-            let eight = self.ahead()?;
-            let count = leading_digits(eight);
-            if count == 0 {
-                return Some((value, digits));
+    fn number(&mut self) -> (u64, usize) {
+        let (mut value, mut digits) = self.eight();
+        if digits == 8 {
+            let mut count = 8;
+            while count == 8 && digits <= MOST_DIGITS {
+                let (more, so_many) = self.eight();
+                count = so_many;
+                value = value.wrapping_mul(POWERS[count]).wrapping_add(more);
+                digits += count;
             }
-            digits += count;
             if digits > MOST_DIGITS {
-                return None;
+                self.wrong = HIGH_BITS;
             }
-            self.at += count;
-            value = value * POWERS[count] + digits_value(eight, count);
         }
+        (value, digits)
+    }
+
+    /// The value of the next digits, and how many they are: eight at most.
+    ///
+    /// Bytes that are taken for digits and are none, as a colon, make the row wrong.
+    #[inline(always)]
+    fn eight(&mut self) -> (u64, usize) {
+        // What ends a cell lacks this bit of a digit.
+        const DIGIT: u64 = 0x1010_1010_1010_1010;
+        const ABOVE_NINE: u64 = 0x7676_7676_7676_7676;
+        let ahead = self.ahead();
+        let count = ((!ahead & DIGIT).trailing_zeros() / 8) as usize;
+        if count == 0 {
+            return (0, 0);
+        }
+        self.at += count;
+        // Zeros in front make eight of them.
+        let digits = (ahead ^ ZEROS) << (64 - 8 * count);
+        self.wrong |= digits.wrapping_add(ABOVE_NINE) | digits;
+        (digits_value(digits), count)
     }
 }
+
+/// The highest bit of each of eight bytes.
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// `alloc,` and `free,` at the upper end of eight bytes.
 const ALLOC: u64 = u64::from_le_bytes(*b"\0\0alloc,");
@@ -258,27 +299,15 @@ const POWERS: [u64; 9] = [
     100_000_000,
 ];
 
-/// How many of eight bytes, the first one lowest, are decimal digits before another comes.
-#[inline(always)]
-fn leading_digits(eight: u64) -> usize {
-    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
-    const SIX: u64 = 0x0606_0606_0606_0606;
-    // A digit's high half is 3, also when 6 is added; a carry only spoils what comes later.
-    let other = (eight ^ ZEROS) & HIGH | (eight.wrapping_add(SIX) ^ ZEROS) & HIGH;
-    (other.trailing_zeros() / 8) as usize
-}
-
 /// Eight times the digit 0.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The value of the first `count` of eight bytes, which are digits; `count` is not 0.
+/// The value of eight digits, the first one lowest.
 ///
-/// Digits are joined in pairs, then in fours, then in eights, all of them at once.
+/// They are joined in pairs, then in fours, then in eights, all of them at once.
 #[inline(always)]
-fn digits_value(eight: u64, count: usize) -> u64 {
+fn digits_value(digits: u64) -> u64 {
     const PAIRS: u64 = 0x0000_00ff_0000_00ff;
-    // Zeros in front make eight of them.
-    let digits = (eight ^ ZEROS) << (64 - 8 * count);
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let high = (pairs & PAIRS).wrapping_mul(100 + (1_000_000 << 32));
     let low = (pairs >> 16 & PAIRS).wrapping_mul(1 + (10_000 << 32));
@@ -291,7 +320,7 @@ mod tests {
 
     /// The row at the beginning of a longer text.
     fn row(text: &str) -> Option<Plain> {
-        let text = format!("{text}       ");
+        let text = format!("{text}{}", " ".repeat(WINDOW));
         let text = text.as_bytes();
         Cursor { text, at: 0 }.row()
     }
@@ -306,20 +335,20 @@ mod tests {
             12_345_678,
             123_456_789,
             9_876_543_210_987_654,
+            1_234_567_890_123_456_789,
         ] {
-            let text = format!("{number},alloc,0,0");
-            let (text, digits) = (text.as_bytes(), text.len() - 10);
-            let mut cursor = Cursor { text, at: 0 };
-            assert_eq!(cursor.number(), Some((number, digits)));
-            assert_eq!(cursor.at, digits);
+            let read = row(&format!("alloc,{number},{number},0,{number}\n"));
+            let read = read.unwrap_or_else(|| panic!("{number}"));
+            assert_eq!(
+                (read.key, read.bytes, read.time_ns),
+                (number, number, number)
+            );
         }
-        for (text, number) in [
-            (b",/:;<=>?", (0, 0)),
-            (b"0/345678", (0, 1)),
-            (b"9:345678", (9, 1)),
-        ] {
-            let mut cursor = Cursor { text, at: 0 };
-            assert_eq!(cursor.number(), Some(number), "{text:?}");
+        let zeros = "0".repeat(MOST_DIGITS);
+        assert_eq!(row(&format!("alloc,1,{zeros}\n")).unwrap().bytes, 0);
+        assert_eq!(row(&format!("alloc,1,0{zeros}\n")), None);
+        for wrong in [":", "/", "1:2", "12345678:", "1;", "p", "?345678", "\u{b1}"] {
+            assert_eq!(row(&format!("alloc,1,{wrong},0\n")), None, "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::thread;
 
 use crate::trace::StreamId;
-use crate::trace::relay::{Giver, relay, several_threads};
+use crate::trace::relay::{Giver, relay};
 use crate::trace::snapshot::{Action, Entry};
 use crate::trace::truth::{TruthEntry, TruthKind};
 
@@ -30,7 +30,7 @@ pub(super) fn facts(
         entries: entries.iter(),
         made: Vec::with_capacity(entries.len()),
     };
-    if entries.len() <= FEW || !several_threads() {
+    if entries.len() <= FEW {
         facts.make(&pass(Giver::default()).close());
         return facts.made;
     }

@@ -12,11 +12,11 @@ use crate::trace::pickle::{self, Document};
 use crate::trace::relay::{relay, several_threads};
 
 /// Up to this size a file is not worth threads.
-pub(super) const SMALL_BYTES: u64 = 1 << 20;
+pub(super) const SMALL_BYTES: u64 = 512 << 10;
 /// How much is read at once.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Blocks that are read ahead at most.
-const BLOCKS: usize = 4;
+const BLOCKS: usize = 2;
 
 /// What a file holds: its document, what was taken out of it, and its entries.
 type Decoded = Result<(Document, Records, Vec<Entry>), SnapshotError>;

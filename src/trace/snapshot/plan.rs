@@ -83,15 +83,15 @@ impl Records {
         while changed != 0 {
             let pair = changed.trailing_zeros() as usize;
             let value = *pairs.get(2 * pair + 1)?;
-            match words.get(pair)? {
-                &ACTION => {
+            match *words.get(pair)? {
+                ACTION => {
                     let action = known_action(value.word());
                     last.action = action.filter(|action| is_usual(*action))?;
                 }
-                &ADDR => last.place = value.integer()? as u64,
-                &SIZE => last.bytes = u64::try_from(value.integer()?).ok()?,
-                &STREAM => last.stream = value.integer()? as u64,
-                &TIME_US => last.set_time_us(Some(value.integer()?)),
+                ADDR => last.place = value.integer()? as u64,
+                SIZE => last.bytes = u64::try_from(value.integer()?).ok()?,
+                STREAM => last.stream = value.integer()? as u64,
+                TIME_US => last.set_time_us(Some(value.integer()?)),
                 _ => named |= 1 << pair,
             }
             changed &= changed - 1;
