@@ -1,16 +1,17 @@
 //! Free blocks ordered by address, with the largest below each node.
 //!
-//! Addresses and sizes are written in granules of 32 bits as long as they can be: half as much memory,
+//! Addresses and sizes are written in granules of 31 bits as long as they can be: half as much memory,
 //! and vector instructions compare four at a time. What does not fit turns the index over to a new
 //! scale, or to 64 bits for good.
 
-pub(super) mod node;
-mod scale;
+mod granules;
+mod node;
 mod tree;
+mod word;
 
 use super::Entry;
+use granules::Scale;
 use node::Item;
-use scale::Scale;
 use tree::Tree;
 
 /// How often an index may look for a new scale before it gives up.
@@ -137,10 +138,14 @@ impl ByAddress {
     #[inline(always)]
     pub fn rekey(&mut self, old_address: u64, new: Entry) -> bool {
         match &mut self.form {
-            Form::Narrow(tree, scale) => match (scale.key(old_address), narrow(new, scale)) {
-                (Some(old), Some(item)) => tree.change(old, item),
-                _ => self.rekey_anew(old_address, new),
-            },
+            Form::Narrow(tree, scale) => {
+                let Some(([old, key], size)) = scale.all([old_address, new.address], new.bytes)
+                else {
+                    return self.rekey_anew(old_address, new);
+                };
+                let name = new.block;
+                tree.change(old, Item { key, size, name })
+            }
             Form::Wide(tree) => rarely(|| tree.change(old_address, wide(new))),
         }
     }

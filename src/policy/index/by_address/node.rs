@@ -1,83 +1,23 @@
 //! A node of the tree by address: three columns of fixed length, in order.
 //!
-//! All work on a node goes over whole columns of [`FAN`] items, whatever is asked: no branch depends on
-//! the items, for none could be guessed, and the compiler turns each loop into vector instructions.
+//! All work on a node goes over whole columns, whatever is asked: no branch depends on the items, for
+//! none could be guessed, and the compiler turns each loop into vector instructions. Searches stay out of
+//! line: where they are taken into another loop, it does not.
 
-/// Items in a node. Fewer in tests, where small programs shall build tall trees.
-pub(in crate::policy::index) const FAN: usize = if cfg!(test) { 8 } else { 32 };
+use std::ops::{Index, IndexMut};
 
-/// What a column holds.
-pub(super) trait Cell: Copy {
-    /// One of two, by a mask of all bits or none.
-    fn choose(mask: i32, this: Self, that: Self) -> Self;
-}
+use super::word::{Cell, Word};
 
-impl Cell for u32 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        this & mask as u32 | that & !mask as u32
-    }
-}
+/// Items in a leaf. Fewer in tests, where small programs shall build tall trees.
+pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 16 };
 
-impl Cell for i32 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        this & mask | that & !mask
-    }
-}
+/// Items in a node above the leaves.
+pub(super) const FAN: usize = if cfg!(test) { 8 } else { 32 };
 
-impl Cell for u64 {
-    #[inline(always)]
-    fn choose(mask: i32, this: Self, that: Self) -> Self {
-        let mask = i64::from(mask) as u64;
-        this & mask | that & !mask
-    }
-}
+/// Items in any node.
+const MOST: usize = 32;
 
-/// What addresses and sizes are counted in.
-pub(super) trait Word: Cell + Ord {
-    /// No size: not above any. It is no key.
-    const LEAST: Self;
-    /// The greatest word, which fills the unused end of the keys. It may also be a key of its own.
-    const GREATEST: Self;
-
-    /// The word before this one, which is not the least.
-    fn before(self) -> Self;
-
-    /// All bits if this is below `other`, none if it is not.
-    fn below(self, other: Self) -> i32;
-}
-
-/// Keys and sizes are not negative, so that no difference overflows and its sign tells the order.
-impl Word for i32 {
-    const LEAST: Self = -1;
-    const GREATEST: Self = i32::MAX;
-
-    #[inline(always)]
-    fn before(self) -> Self {
-        self - 1
-    }
-
-    #[inline(always)]
-    fn below(self, other: Self) -> i32 {
-        self.wrapping_sub(other) >> 31
-    }
-}
-
-impl Word for u64 {
-    const LEAST: Self = u64::MIN;
-    const GREATEST: Self = u64::MAX;
-
-    #[inline(always)]
-    fn before(self) -> Self {
-        self - 1
-    }
-
-    #[inline(always)]
-    fn below(self, other: Self) -> i32 {
-        -i32::from(self < other)
-    }
-}
+const _: () = assert!(LEAF <= MOST && FAN <= MOST);
 
 /// An entry of a leaf, or what an inner node knows of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,46 +40,46 @@ impl<W: Word> Item<W> {
 
 /// Leaves and inner nodes have one shape.
 #[derive(Clone)]
-pub(super) struct Node<W> {
-    pub(super) keys: [W; FAN],
-    pub(super) sizes: [W; FAN],
-    pub(super) names: [u32; FAN],
+pub(super) struct Node<W, const N: usize> {
+    pub(super) keys: [W; N],
+    pub(super) sizes: [W; N],
+    pub(super) names: [u32; N],
     pub(super) len: u32,
 }
 
 /// The places of the items.
-const PLACES: [u8; FAN] = {
-    let mut places = [0; FAN];
+const PLACES: [u8; MOST] = {
+    let mut places = [0; MOST];
     let mut at = 0;
-    while at < FAN {
+    while at < MOST {
         places[at] = at as u8;
         at += 1;
     }
     places
 };
 
-/// Read from `FAN - at` on, a mask of the items before `at`.
-const BEFORE: [i32; 2 * FAN] = {
-    let mut masks = [0; 2 * FAN];
+/// Read from `MOST - at` on, a mask of the items before `at`.
+const BEFORE: [i32; 2 * MOST] = {
+    let mut masks = [0; 2 * MOST];
     let mut at = 0;
-    while at < FAN {
+    while at < MOST {
         masks[at] = -1;
         at += 1;
     }
     masks
 };
 
-/// Read from `FAN - at` on, a mask of the item `at`.
-const ONLY: [i32; 2 * FAN] = {
-    let mut masks = [0; 2 * FAN];
-    masks[FAN] = -1;
+/// Read from `MOST - at` on, a mask of the item `at`.
+const ONLY: [i32; 2 * MOST] = {
+    let mut masks = [0; 2 * MOST];
+    masks[MOST] = -1;
     masks
 };
 
 /// A part of the tables above.
 #[inline(always)]
-fn masks(table: &'static [i32; 2 * FAN], at: usize) -> &'static [i32; FAN] {
-    let part = table[FAN - at..].first_chunk();
+fn masks<const N: usize>(table: &'static [i32; 2 * MOST], at: usize) -> &'static [i32; N] {
+    let part = table[MOST - at..].first_chunk();
     part.expect("an item lies within its node")
 }
 
@@ -154,9 +94,9 @@ const LANES: usize = 4;
 
 /// Opens a gap at `at`, which takes the last item away, and fills it.
 #[inline(always)]
-fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
-    let is_before = masks(&BEFORE, at);
-    for start in (0..FAN).step_by(LANES).rev() {
+fn open<T: Cell, const N: usize>(items: &mut [T; N], at: usize, item: T) {
+    let is_before = masks::<N>(&BEFORE, at);
+    for start in (0..N).step_by(LANES).rev() {
         let before = match start {
             0 => [item, items[0], items[1], items[2]],
             _ => [
@@ -166,9 +106,8 @@ fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
                 items[start + 2],
             ],
         };
-        for lane in 0..LANES {
-            let here = start + lane;
-            items[here] = T::choose(is_before[here], items[here], before[lane]);
+        for (here, before) in (start..).zip(before) {
+            items[here] = T::choose(is_before[here], items[here], before);
         }
     }
     items[at] = item;
@@ -176,32 +115,31 @@ fn open<T: Cell>(items: &mut [T; FAN], at: usize, item: T) {
 
 /// Closes the gap at `at` and fills the end.
 #[inline(always)]
-fn close<T: Cell>(items: &mut [T; FAN], at: usize, filler: T) {
-    let is_before = masks(&BEFORE, at);
-    for start in (0..FAN).step_by(LANES) {
-        let end = if start + LANES < FAN {
+fn close<T: Cell, const N: usize>(items: &mut [T; N], at: usize, filler: T) {
+    let is_before = masks::<N>(&BEFORE, at);
+    for start in (0..N).step_by(LANES) {
+        let end = if start + LANES < N {
             items[start + LANES]
         } else {
             filler
         };
         let after = [items[start + 1], items[start + 2], items[start + 3], end];
-        for lane in 0..LANES {
-            let here = start + lane;
-            items[here] = T::choose(is_before[here], items[here], after[lane]);
+        for (here, after) in (start..).zip(after) {
+            items[here] = T::choose(is_before[here], items[here], after);
         }
     }
 }
 
 /// Deals the items of two neighbours out again, so that the left one has `left_len`.
-fn deal<T: Copy>(
-    [left, right]: [&mut [T; FAN]; 2],
+fn deal<T: Copy, const N: usize>(
+    [left, right]: [&mut [T; N]; 2],
     [from_left, from_right]: [usize; 2],
     left_len: usize,
     filler: T,
 ) {
     let total = from_left + from_right;
-    let mut all = [filler; 2 * FAN];
-    all[..FAN].copy_from_slice(left);
+    let mut all = [filler; 2 * MOST];
+    all[..N].copy_from_slice(left);
     all[from_left..total].copy_from_slice(&right[..from_right]);
     left.fill(filler);
     left[..left_len].copy_from_slice(&all[..left_len]);
@@ -209,11 +147,11 @@ fn deal<T: Copy>(
     right[..total - left_len].copy_from_slice(&all[left_len..total]);
 }
 
-impl<W: Word> Node<W> {
+impl<W: Word, const N: usize> Node<W, N> {
     pub(super) const EMPTY: Self = Node {
-        keys: [Item::<W>::NOTHING.key; FAN],
-        sizes: [Item::<W>::NOTHING.size; FAN],
-        names: [Item::<W>::NOTHING.name; FAN],
+        keys: [Item::<W>::NOTHING.key; N],
+        sizes: [Item::<W>::NOTHING.size; N],
+        names: [Item::<W>::NOTHING.name; N],
         len: 0,
     };
 
@@ -224,13 +162,13 @@ impl<W: Word> Node<W> {
 
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.len() == FAN
+        self.len() == N
     }
 
     /// Whether the node shall look for a neighbour to join; it need not at every removal.
     #[inline(always)]
     pub(super) fn is_sparse(&self) -> bool {
-        self.len() < FAN / 2 && self.len() % (FAN / 8) == 0
+        self.len() < N / 2 && self.len().is_multiple_of(N / 8)
     }
 
     /// Whether the item at a place that `rank` may name is there and has this key.
@@ -250,14 +188,14 @@ impl<W: Word> Node<W> {
 
     /// How many keys are below `key`: in a leaf the place of the first that is not, in an inner node the
     /// child whose range holds the key.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn rank(&self, key: W) -> usize {
         let below = self.keys.iter().map(|known| known.below(key));
         below.fold(0, |sum: i32, below| sum.wrapping_sub(below)) as usize
     }
 
     /// The first item whose size reaches `need`, or a place behind all where there is none.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn first_with(&self, need: W) -> usize {
         let sizes = self.sizes.iter().zip(&PLACES);
         least(sizes.map(|(size, place)| place | size.below(need) as u8))
@@ -269,7 +207,11 @@ impl<W: Word> Node<W> {
         if start >= self.len() {
             return None;
         }
-        let sizes = self.sizes.iter().zip(&PLACES).zip(masks(&BEFORE, start));
+        let sizes = self
+            .sizes
+            .iter()
+            .zip(&PLACES)
+            .zip(masks::<N>(&BEFORE, start));
         let places = sizes.map(|((size, place), mask)| place | (size.below(need) | mask) as u8);
         Some(least(places)).filter(|at| *at < self.len())
     }
@@ -278,9 +220,9 @@ impl<W: Word> Node<W> {
     ///
     /// For it is asked right after a size has changed: a vector that is read just after a part of it was
     /// written has to wait for the write.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn best_with(&self, at: usize, instead: W) -> W {
-        let sizes = self.sizes.iter().zip(masks(&ONLY, at));
+        let sizes = self.sizes.iter().zip(masks::<N>(&ONLY, at));
         let others = sizes.map(|(size, mask)| W::choose(*mask, W::LEAST, *size));
         others.fold(instead, |best, size| if size > best { size } else { best })
     }
@@ -318,5 +260,73 @@ impl<W: Word> Node<W> {
         deal([&mut left.names, &mut right.names], lens, left_len, name);
         left.len = left_len as u32;
         right.len = (lens[0] + lens[1] - left_len) as u32;
+    }
+}
+
+/// The nodes of one kind, those that are not in use among them.
+#[derive(Clone)]
+pub(super) struct Nodes<W, const N: usize> {
+    all: Vec<Node<W, N>>,
+    spare: Vec<u32>,
+}
+
+impl<W: Word, const N: usize> Nodes<W, N> {
+    pub(super) const EMPTY: Self = Nodes {
+        all: Vec::new(),
+        spare: Vec::new(),
+    };
+
+    /// Forgets all nodes and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.spare.clear();
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, name: u32) -> Option<&Node<W, N>> {
+        self.all.get(name as usize)
+    }
+
+    /// A node without items.
+    pub(super) fn make(&mut self) -> u32 {
+        if let Some(name) = self.spare.pop() {
+            self[name] = Node::EMPTY;
+            return name;
+        }
+        self.all.push(Node::EMPTY);
+        (self.all.len() - 1) as u32
+    }
+
+    /// Takes a node out of use.
+    pub(super) fn release(&mut self, name: u32) {
+        self.spare.push(name);
+    }
+
+    /// Two nodes that are neighbours.
+    pub(super) fn pair(&mut self, names: [u32; 2]) -> [&mut Node<W, N>; 2] {
+        let nodes = self.all.get_disjoint_mut(names.map(|name| name as usize));
+        nodes.expect("two nodes of the tree are two nodes")
+    }
+
+    /// Names of the nodes that are not in use, and how many there are in all; for tests.
+    #[cfg(test)]
+    pub(super) fn census(&self) -> (&[u32], usize) {
+        (&self.spare, self.all.len())
+    }
+}
+
+impl<W, const N: usize> Index<u32> for Nodes<W, N> {
+    type Output = Node<W, N>;
+
+    #[inline(always)]
+    fn index(&self, name: u32) -> &Node<W, N> {
+        &self.all[name as usize]
+    }
+}
+
+impl<W, const N: usize> IndexMut<u32> for Nodes<W, N> {
+    #[inline(always)]
+    fn index_mut(&mut self, name: u32) -> &mut Node<W, N> {
+        &mut self.all[name as usize]
     }
 }

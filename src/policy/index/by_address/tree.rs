@@ -5,11 +5,13 @@
 
 #[cfg(test)]
 mod check;
+mod neighbours;
 mod reshape;
 
 use std::cell::Cell;
 
-use super::node::{Item, Node, Word};
+use super::node::{FAN, Item, LEAF, Nodes};
+use super::word::Word;
 
 /// Levels above the leaves that the way to a leaf can have; far more than `u32` names of nodes need.
 const LEVELS: usize = if cfg!(test) { 16 } else { 8 };
@@ -31,12 +33,9 @@ struct Way {
 
 impl Way {
     #[inline(always)]
-    fn step(&self, level: u32) -> (usize, usize) {
+    fn step(&self, level: u32) -> (u32, usize) {
         let level = level as usize;
-        (
-            self.nodes[level].get() as usize,
-            self.slots[level].get() as usize,
-        )
+        (self.nodes[level].get(), self.slots[level].get() as usize)
     }
 
     #[inline(always)]
@@ -55,8 +54,8 @@ impl Way {
 /// The tree.
 #[derive(Clone)]
 pub(super) struct Tree<W> {
-    nodes: Vec<Node<W>>,
-    spare: Vec<u32>,
+    leaves: Nodes<W, LEAF>,
+    inners: Nodes<W, FAN>,
     root: u32,
     /// Levels above the leaves.
     height: u32,
@@ -69,8 +68,8 @@ pub(super) struct Tree<W> {
 impl<W: Word> Tree<W> {
     pub(super) fn new() -> Self {
         Tree {
-            nodes: Vec::new(),
-            spare: Vec::new(),
+            leaves: Nodes::EMPTY,
+            inners: Nodes::EMPTY,
             root: NONE,
             height: 0,
             best: W::LEAST,
@@ -81,8 +80,8 @@ impl<W: Word> Tree<W> {
 
     /// Forgets all entries and keeps the memory.
     pub(super) fn clear(&mut self) {
-        self.nodes.clear();
-        self.spare.clear();
+        self.leaves.clear();
+        self.inners.clear();
         (self.root, self.height) = (NONE, 0);
         (self.best, self.len) = (W::LEAST, 0);
         self.way.leaf.set(NONE);
@@ -106,7 +105,7 @@ impl<W: Word> Tree<W> {
             self.begin();
         }
         let (leaf, at) = self.place_of(item.key);
-        let node = &mut self.nodes[leaf];
+        let node = &mut self.leaves[leaf];
         assert!(
             !node.holds(at, item.key),
             "an index was given the same block twice"
@@ -125,9 +124,9 @@ impl<W: Word> Tree<W> {
     #[inline(always)]
     pub(super) fn remove(&mut self, key: W) -> Option<Item<W>> {
         let (leaf, at) = self.find(key)?;
-        let item = self.nodes[leaf].item(at);
+        let item = self.leaves[leaf].item(at);
         let best = self.best_without(leaf, at, item.size, W::LEAST);
-        let node = &mut self.nodes[leaf];
+        let node = &mut self.leaves[leaf];
         node.remove(at);
         self.len -= 1;
         // The next to change is mostly the one before.
@@ -152,9 +151,9 @@ impl<W: Word> Tree<W> {
             self.move_far(old, new);
             return true;
         }
-        let before = self.nodes[leaf].sizes[at];
+        let before = self.leaves[leaf].sizes[at];
         let best = self.best_without(leaf, at, before, new.size);
-        let node = &mut self.nodes[leaf];
+        let node = &mut self.leaves[leaf];
         node.keys[at] = new.key;
         node.sizes[at] = new.size;
         node.names[at] = new.name;
@@ -174,14 +173,14 @@ impl<W: Word> Tree<W> {
 
     /// Whether the entry at `at` may have the key `new` without another place in the order.
     #[inline(always)]
-    fn keeps_place(&self, leaf: usize, at: usize, old: W, new: W) -> bool {
-        let node = &self.nodes[leaf];
+    fn keeps_place(&self, leaf: u32, at: usize, old: W, new: W) -> bool {
+        let node = &self.leaves[leaf];
         if new > old {
             if at + 1 < node.len() {
                 return new < node.keys[at + 1];
             }
             let (above, slot) = self.way.step(0);
-            return self.height == 0 || new <= self.nodes[above].keys[slot];
+            return self.height == 0 || new <= self.inners[above].keys[slot];
         }
         if new == old {
             return true;
@@ -192,24 +191,24 @@ impl<W: Word> Tree<W> {
         let mut steps = (0..self.height).map(|level| self.way.step(level));
         steps
             .find(|(_, slot)| *slot > 0)
-            .is_none_or(|(above, slot)| self.nodes[above].keys[slot - 1] < new)
+            .is_none_or(|(above, slot)| self.inners[above].keys[slot - 1] < new)
     }
 
     /// The entry at a key.
     #[inline(always)]
-    fn find(&self, key: W) -> Option<(usize, usize)> {
+    fn find(&self, key: W) -> Option<(u32, usize)> {
         if self.len == 0 {
             return None;
         }
         let (leaf, at) = self.seek(key);
-        self.nodes[leaf].holds(at, key).then_some((leaf, at))
+        self.leaves[leaf].holds(at, key).then_some((leaf, at))
     }
 
     /// [`Self::place_of`], which is known where the key is the one that was found or changed last.
     #[inline(always)]
-    fn seek(&self, key: W) -> (usize, usize) {
-        let (leaf, at) = (self.way.leaf.get() as usize, self.way.at.get() as usize);
-        match self.nodes.get(leaf) {
+    fn seek(&self, key: W) -> (u32, usize) {
+        let (leaf, at) = (self.way.leaf.get(), self.way.at.get() as usize);
+        match self.leaves.get(leaf) {
             Some(node) if node.holds(at, key) => (leaf, at),
             _ => self.place_of(key),
         }
@@ -218,17 +217,17 @@ impl<W: Word> Tree<W> {
     /// The leaf whose range holds `key`, and the place of the first entry in it that is not below, in a
     /// tree that has nodes.
     #[inline(always)]
-    fn place_of(&self, key: W) -> (usize, usize) {
+    fn place_of(&self, key: W) -> (u32, usize) {
         let mut node = self.root;
         for level in (0..self.height).rev() {
-            let inner = &self.nodes[node as usize];
+            let inner = &self.inners[node];
             let slot = inner.rank(key);
             self.way.take(level, node, slot);
             node = inner.names[slot];
         }
-        let at = self.nodes[node as usize].rank(key);
+        let at = self.leaves[node].rank(key);
         self.way.arrive(node, at);
-        (node as usize, at)
+        (node, at)
     }
 
     /// The first entry whose size reaches `need`.
@@ -244,12 +243,12 @@ impl<W: Word> Tree<W> {
     #[inline(always)]
     fn first_below(&self, height: u32, mut node: u32, need: W) -> Item<W> {
         for level in (0..height).rev() {
-            let inner = &self.nodes[node as usize];
+            let inner = &self.inners[node];
             let slot = inner.first_with(need);
             self.way.take(level, node, slot);
             node = inner.names[slot];
         }
-        let leaf = &self.nodes[node as usize];
+        let leaf = &self.leaves[node];
         let at = leaf.first_with(need);
         self.way.arrive(node, at);
         leaf.item(at)
@@ -262,7 +261,7 @@ impl<W: Word> Tree<W> {
             return None;
         }
         let (leaf, at) = self.seek(key);
-        let leaf = &self.nodes[leaf];
+        let leaf = &self.leaves[leaf];
         if let Some(at) = leaf.first_with_from(need, at) {
             self.way.at.set(at as u32);
             return Some(leaf.item(at));
@@ -274,109 +273,34 @@ impl<W: Word> Tree<W> {
     fn first_with_after(&self, need: W) -> Option<Item<W>> {
         for level in 0..self.height {
             let (node, slot) = self.way.step(level);
-            let inner = &self.nodes[node];
+            let inner = &self.inners[node];
             if let Some(slot) = inner.first_with_from(need, slot + 1) {
-                self.way.take(level, node as u32, slot);
+                self.way.take(level, node, slot);
                 return Some(self.first_below(level, inner.names[slot], need));
             }
         }
         None
     }
 
-    /// The last entry whose key is not above `key`.
-    #[inline(always)]
-    pub(super) fn at_most(&self, key: W) -> Option<Item<W>> {
-        if self.len == 0 {
-            return None;
-        }
-        let (leaf, at) = self.place_of(key);
-        let leaf = &self.nodes[leaf];
-        if leaf.holds(at, key) {
-            return Some(leaf.item(at));
-        }
-        let Some(before) = at.checked_sub(1) else {
-            return self.last_before();
-        };
-        self.way.at.set(before as u32);
-        Some(leaf.item(before))
-    }
-
-    /// The first entry whose key is above `key`.
-    #[inline(always)]
-    pub(super) fn above(&self, key: W) -> Option<Item<W>> {
-        if self.len == 0 {
-            return None;
-        }
-        let (leaf, at) = self.seek(key);
-        let leaf = &self.nodes[leaf];
-        let at = at + usize::from(leaf.holds(at, key));
-        if at < leaf.len() {
-            self.way.at.set(at as u32);
-            return Some(leaf.item(at));
-        }
-        self.first_after()
-    }
-
-    /// The last entry of the leaf before the one that was reached.
-    fn last_before(&self) -> Option<Item<W>> {
-        let mut steps = (0..self.height).map(|level| (level, self.way.step(level)));
-        let (level, (node, slot)) = steps.find(|(_, (_, slot))| *slot > 0)?;
-        let mut node = &self.nodes[self.nodes[node].names[slot - 1] as usize];
-        for _ in 0..level {
-            node = &self.nodes[node.names[node.len() - 1] as usize];
-        }
-        Some(node.item(node.len() - 1))
-    }
-
-    /// The first entry of the leaf after the one that was reached.
-    fn first_after(&self) -> Option<Item<W>> {
-        let mut steps = (0..self.height).map(|level| (level, self.way.step(level)));
-        let (level, (node, slot)) =
-            steps.find(|(_, (node, slot))| slot + 1 < self.nodes[*node].len())?;
-        let mut node = &self.nodes[self.nodes[node].names[slot + 1] as usize];
-        for _ in 0..level {
-            node = &self.nodes[node.names[0] as usize];
-        }
-        Some(node.item(0))
-    }
-
-    /// The first entry of all.
-    pub(super) fn first(&self) -> Option<Item<W>> {
-        let mut node = self.root;
-        for level in (0..self.height).rev() {
-            self.way.take(level, node, 0);
-            node = self.nodes[node as usize].names[0];
-        }
-        self.way.arrive(node, 0);
-        (self.len > 0).then(|| self.nodes[node as usize].item(0))
-    }
-
-    /// All entries in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Item<W>> + '_ {
-        std::iter::successors(self.first(), |item| self.above(item.key))
-    }
-
-    /// Tells the nodes above the leaf that was reached of a size in it.
+    /// Tells the nodes above the leaf that was reached of a size in it; all of them, for where it is the
+    /// greatest cannot be guessed.
     #[inline(always)]
     fn raise(&mut self, size: W) {
         for level in 0..self.height {
             let (node, slot) = self.way.step(level);
-            let known = &mut self.nodes[node].sizes[slot];
-            if *known >= size {
-                return;
-            }
-            *known = size;
+            let known = &mut self.inners[node].sizes[slot];
+            *known = size.max(*known);
         }
-        self.best = self.best.max(size);
+        self.best = size.max(self.best);
     }
 
     /// The greatest size of a leaf, that was reached, when its entry at `at` has gone from `before` down
     /// to `after`.
     #[inline(always)]
-    fn best_without(&self, leaf: usize, at: usize, before: W, after: W) -> W {
+    fn best_without(&self, leaf: u32, at: usize, before: W, after: W) -> W {
         let best = self.best_known(0);
         if before == best && after < before {
-            self.nodes[leaf].best_with(at, after)
+            self.leaves[leaf].best_with(at, after)
         } else {
             best
         }
@@ -389,7 +313,7 @@ impl<W: Word> Tree<W> {
             return self.best;
         }
         let (node, slot) = self.way.step(level);
-        self.nodes[node].sizes[slot]
+        self.inners[node].sizes[slot]
     }
 
     /// Tells the nodes above the leaf that was reached, in which a size is no longer `before`, that its
@@ -398,11 +322,11 @@ impl<W: Word> Tree<W> {
     fn sink(&mut self, before: W, mut best: W) {
         for level in 0..self.height {
             let (node, slot) = self.way.step(level);
-            if self.nodes[node].sizes[slot] == best {
+            if self.inners[node].sizes[slot] == best {
                 return;
             }
             let known = self.best_known(level + 1);
-            let node = &mut self.nodes[node];
+            let node = &mut self.inners[node];
             let above = if known == before {
                 node.best_with(slot, best)
             } else {

@@ -44,9 +44,9 @@ impl Scale {
             return None;
         }
         let room = MOST - ((highest - lowest) >> shift);
-        let low = lowest.saturating_sub(room / 2 << shift);
+        let low = lowest.saturating_sub((room / 2) << shift);
         // Not so high that addresses below `low` come round as addresses above.
-        let low = low.min(u64::MAX - (MOST << shift | (1 << shift) - 1));
+        let low = low.min(u64::MAX - ((MOST << shift) | ((1 << shift) - 1)));
         Some(Scale {
             low,
             shift,
@@ -58,6 +58,17 @@ impl Scale {
     fn granules(&self, bytes: u64) -> Option<i32> {
         let granules = bytes >> self.shift;
         (granules <= MOST && bytes & self.odd == 0).then_some(granules as i32)
+    }
+
+    /// The keys of two addresses and a size, all at one look; `None` where one cannot be written down.
+    #[inline(always)]
+    pub(super) fn all(&self, addresses: [u64; 2], bytes: u64) -> Option<([i32; 2], i32)> {
+        let offsets = addresses.map(|address| address.wrapping_sub(self.low));
+        let rest = bytes.wrapping_sub(self.odd + 1);
+        let bits = offsets[0] | offsets[1] | rest;
+        let granules = |bytes: u64| (bytes >> self.shift) as i32;
+        let fits = bits >> self.shift <= MOST && bits & self.odd == 0;
+        fits.then(|| (offsets.map(granules), granules(rest)))
     }
 
     /// The key of an address; `None` where it has none.
