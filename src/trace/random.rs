@@ -171,8 +171,8 @@ pub fn random_truth(seed: u64, events: u32) -> Truth {
             kind: kinds[dice.below(13) as usize],
             stream: 0,
             pool: 0,
-            address: dice.wide() >> 1,
-            bytes: dice.wide() >> 1,
+            address: dice.wide() >> 4,
+            bytes: dice.wide() >> 4,
         })
         .collect();
     let states = [
@@ -183,7 +183,7 @@ pub fn random_truth(seed: u64, events: u32) -> Truth {
     // Blocks lie in address order inside their segment, and name a slot that every trace
     // of some length has.
     let mut segment = || {
-        let address = dice.wide() >> 1;
+        let address = dice.wide() >> 4;
         let mut end = address;
         let blocks = (0..dice.below(5)).map(|_| {
             end += dice.wide() >> 8;

@@ -98,6 +98,16 @@ pub struct TruthSegment {
     pub blocks: Vec<TruthBlock>,
 }
 
+impl TruthEntry {
+    /// Whether it ends where no address is.
+    fn passes_the_end(&self) -> bool {
+        let is_mapping = matches!(self.kind, TruthKind::SegmentAlloc | TruthKind::SegmentMap);
+        let most = if is_mapping { ADDRESS_LIMIT } else { u64::MAX };
+        let end = self.address.checked_add(self.bytes);
+        end.is_none_or(|end| end > most)
+    }
+}
+
 impl TruthSegment {
     /// What of it cannot be.
     fn unsound(&self, trace: &Trace) -> Option<String> {
@@ -148,10 +158,7 @@ impl Truth {
             u64::from(fact.event) > events
                 || usize::from(fact.stream) >= trace.streams.len().max(1)
                 || usize::from(fact.pool) >= trace.pools.len().max(1)
-                || fact
-                    .address
-                    .checked_add(fact.bytes)
-                    .is_none_or(|end| end > ADDRESS_LIMIT)
+                || fact.passes_the_end()
         });
         match wrong {
             None => Ok(()),
