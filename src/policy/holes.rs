@@ -156,7 +156,7 @@ pub fn carve<H: Holes>(
 
 /// Cuts `bytes` out of a hole that holds them and hands them to `request`: [`carve`] and
 /// [`Space::place`] in one.
-#[inline]
+#[inline(always)]
 pub fn serve<H: Holes>(
     holes: &mut H,
     hole: Entry,
@@ -191,7 +191,7 @@ pub fn serve<H: Holes>(
 
 /// Takes a block back on `stream` and joins it with free neighbours: [`Space::release`] and
 /// [`coalesce`] in one.
-#[inline]
+#[inline(always)]
 pub fn take_back<H: Holes>(holes: &mut H, block: BlockId, stream: StreamId, space: &mut Space) {
     let entry = |hole: Hole| Entry {
         address: hole.base,

@@ -46,7 +46,7 @@ impl Space {
     ///
     /// # Panics
     /// If the hole is not as told, or as [`split`](Self::split) and [`place`](Self::place).
-    #[inline]
+    #[inline(always)]
     pub fn place_low(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
         let old = self.blocks[hole.block.0 as usize];
         let is_common = self.is_plain
@@ -107,7 +107,7 @@ impl Space {
     ///
     /// # Panics
     /// As [`release`](Self::release) and [`merge`](Self::merge).
-    #[inline]
+    #[inline(always)]
     pub fn release_joined(&mut self, block: BlockId, stream: StreamId) -> Joined {
         if !(self.is_plain && self.blocks[block.0 as usize].is(State::Used)) {
             return self.release_joined_in_steps(block, stream);
@@ -125,7 +125,7 @@ impl Space {
     ///
     /// # Panics
     /// As [`retire`](Self::retire) and [`merge`](Self::merge).
-    #[inline]
+    #[inline(always)]
     pub fn retire_joined(&mut self, block: BlockId) {
         if self.is_plain && self.blocks[block.0 as usize].is(State::Used) {
             let (_, bytes) = self.leave_joined(block, State::Retired);
@@ -149,7 +149,7 @@ impl Space {
 
     /// A Used block goes over to a state, with the blocks beside it that are in it already;
     /// and the bytes it had. The sums of the state are the caller's.
-    #[inline]
+    #[inline(always)]
     fn leave_joined(&mut self, block: BlockId, to: State) -> (Joined, u64) {
         let old = self.blocks[block.0 as usize];
         let base = old.base();

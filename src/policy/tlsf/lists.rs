@@ -151,75 +151,100 @@ impl Lists {
 
 impl Holes for Lists {
     /// Puts the hole at the head of its list.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, hole: Entry) {
+        self.link(hole.bytes, hole.block);
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, hole: Entry) {
+        self.unlink(hole.bytes, hole.block);
+    }
+
+    #[inline(always)]
+    fn change(&mut self, old: Entry, new: Entry) {
+        self.unlink(old.bytes, old.block);
+        self.link(new.bytes, new.block);
+    }
+}
+
+/// Numbers and no entries: those would be written to memory in parts and read back whole,
+/// for which a core waits.
+impl Lists {
+    /// Puts a hole at the head of its list.
+    fn link(&mut self, bytes: u64, block: u32) {
         self.holes += 1;
-        let list = self.list_of(hole.bytes);
-        let at = hole.block as usize;
+        let list = self.list_of(bytes);
+        let at = block as usize;
         if at >= self.links.len() {
             self.grow(at);
         }
-        let next = std::mem::replace(&mut self.heads[list], hole.block);
-        self.links[at] = Links { next, prev: NONE };
+        let next = std::mem::replace(&mut self.heads[list], block);
+        let links = &mut self.links[at];
+        links.next = next;
+        links.prev = NONE;
         if let Some(second) = self.links.get_mut(next as usize) {
-            second.prev = hole.block;
+            second.prev = block;
         }
         self.second[list / 64 % 64] |= 1 << (list % 64);
         self.first |= 1 << (list / 64);
-        let top = self.top.get();
-        if hole.bytes >= top.bytes && (top.count > 0 || self.holes == 1) {
-            let more = u32::from(hole.bytes == top.bytes) * top.count;
+        let Top {
+            bytes: top_bytes,
+            count,
+        } = self.top.get();
+        if bytes >= top_bytes && (count > 0 || self.holes == 1) {
+            let more = u32::from(bytes == top_bytes) * count;
             self.top.set(Top {
-                bytes: hole.bytes,
+                bytes,
                 count: more + 1,
             });
         }
     }
 
-    #[inline]
-    fn remove(&mut self, hole: Entry) {
+    /// Takes a hole out of its list.
+    fn unlink(&mut self, bytes: u64, block: u32) {
         self.holes -= 1;
-        let Links { next, prev } = self.links[hole.block as usize];
+        let links = &mut self.links[block as usize];
+        let (next, prev) = (links.next, links.prev);
+        // Removed once more it would have to head its list.
+        links.prev = NONE;
         if let Some(above) = self.links.get_mut(next as usize) {
             above.prev = prev;
         }
         if let Some(below) = self.links.get_mut(prev as usize) {
-            assert_eq!(below.next, hole.block, "a hole follows its predecessor");
+            if below.next != block {
+                unlisted(block);
+            }
             below.next = next;
-            // Removed once more it would have to head its list.
-            self.links[hole.block as usize].prev = NONE;
         } else {
-            self.behead(hole, next);
+            self.behead(bytes, block, next);
         }
         let top = self.top.get();
-        if top.bytes == hole.bytes {
+        if top.bytes == bytes {
             // Not known any more where it was the last of its size.
             let count = top.count.saturating_sub(1);
             self.top.set(Top { count, ..top });
         }
     }
 
-    #[inline]
-    fn change(&mut self, old: Entry, new: Entry) {
-        self.remove(old);
-        self.add(new);
-    }
-}
-
-impl Lists {
     /// The first hole of a list goes: `next` is the first one now.
     #[inline]
-    fn behead(&mut self, hole: Entry, next: u32) {
-        let list = self.list_of(hole.bytes);
-        let head = std::mem::replace(&mut self.heads[list], next);
-        assert_eq!(
-            head, hole.block,
-            "a hole without a predecessor heads its list"
-        );
+    fn behead(&mut self, bytes: u64, block: u32, next: u32) {
+        let list = self.list_of(bytes);
+        if self.heads[list] != block {
+            unlisted(block);
+        }
+        self.heads[list] = next;
         if next == NONE {
             let word = list / 64 % 64;
             self.second[word] &= !(1 << (list % 64));
             self.first &= !(u64::from(self.second[word] == 0) << word);
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn unlisted(block: u32) -> ! {
+    panic!("the hole {block} is not in the list of its size")
 }
