@@ -180,6 +180,10 @@ fn names(is_all: bool) -> Vec<String> {
 
 fn main() {
     let has = |flag: &str| std::env::args().any(|word| word == flag);
+    if let Some(name) = option("--memory-of") {
+        memory::measure_one(&name);
+        return;
+    }
     if has("--memory") {
         memory::measure();
         return;

@@ -3,6 +3,9 @@
 use crate::loads;
 use crate::ours::Ours;
 
+/// Live blocks.
+const LIVE: u32 = 1_000_000;
+
 /// Resident bytes of this process, as the kernel counts them.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel's count");
@@ -14,21 +17,31 @@ fn resident_bytes() -> u64 {
 }
 
 /// Prints the resident bytes that a million live blocks add, for each policy, after every
-/// block was replaced once on average.
+/// block was replaced once on average. Each policy has a process of its own, which has not
+/// used memory for another before.
 pub fn measure() {
-    let live = 1_000_000;
-    let load = loads::churn(live, live as usize);
-    println!("resident bytes a live block, {}", load.label);
+    println!("resident bytes a live block, churn of {LIVE} live blocks");
+    let me = std::env::current_exe().expect("this program");
     for name in ["bump", "first-fit", "best-fit", "tlsf", "pytorch"] {
-        let before = resident_bytes();
-        let mut ours = Ours::new(name, &load).expect("the capacity is there");
-        ours.feed(&load.fill);
-        ours.feed(&load.turn);
-        let (free, used) = ours.blocks();
-        let bytes = resident_bytes().saturating_sub(before);
-        println!(
-            "{name:<12} {:>6.1}   {used} live blocks, {free} free ones",
-            bytes as f64 / f64::from(live)
-        );
+        let told = std::process::Command::new(&me)
+            .args(["--memory-of", name])
+            .output();
+        let told = told.expect("this program runs again");
+        print!("{}", String::from_utf8_lossy(&told.stdout));
     }
+}
+
+/// Prints what one policy takes.
+pub fn measure_one(name: &str) {
+    let load = loads::churn(LIVE, LIVE as usize);
+    let before = resident_bytes();
+    let mut ours = Ours::new(name, &load).expect("the capacity is there");
+    ours.feed(&load.fill);
+    ours.feed(&load.turn);
+    let (free, used) = ours.blocks();
+    let bytes = resident_bytes().saturating_sub(before);
+    println!(
+        "{name:<12} {:>6.1}   {used} live blocks, {free} free ones",
+        bytes as f64 / f64::from(LIVE)
+    );
 }
