@@ -209,13 +209,7 @@ fn carry_out(space: &mut Space, work: Work) -> Option<String> {
     match work {
         Work::Place(at, bytes) => {
             let hole = space.hole(pick(blocks_in(space, State::Free), at)?);
-            let request = Request {
-                bytes,
-                align: 1,
-                stream: 0,
-                pool: 0,
-                tag: 0,
-            };
+            let request = request(bytes, 0);
             let above = (hole.bytes >= bytes).then(|| space.place_low(hole, bytes, &request))?;
             Some(format!("{above:?}"))
         }
@@ -278,14 +272,7 @@ fn a_hole_that_is_told_wrongly_breaks() {
         bytes: 2048,
         ..space.hole(all)
     };
-    let request = Request {
-        bytes: 100,
-        align: 1,
-        stream: 0,
-        pool: 0,
-        tag: 0,
-    };
-    space.place_low(told, 100, &request);
+    space.place_low(told, 100, &request(100, 0));
 }
 
 #[test]
