@@ -311,3 +311,18 @@ proptest! {
         }
     }
 }
+
+/// A row whose cells are alike is no header in which a name occurs twice.
+#[test]
+fn a_csv_without_a_header_may_begin_with_equal_cells() {
+    for first in [
+        "alloc,0,512,0",
+        "alloc,64,64",
+        "alloc,0,0",
+        "alloc,a,1KiB,0,0",
+    ] {
+        let text = format!("{first}\nalloc,b,5\n");
+        let traces = read(text.as_bytes(), "alike.csv").expect("a native csv");
+        assert_eq!(traces[0].events.len(), 2, "{first}");
+    }
+}

@@ -342,3 +342,25 @@ fn a_published_case_in_twins_keeps_within_its_capacity() {
         is_met(name, &twins, 100_000);
     }
 }
+
+/// What passes all addresses is told, by the command and by a policy that follows a plan.
+#[test]
+fn requests_beyond_all_addresses_are_in_no_plan() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("huge.csv");
+    fs::write(&file, "alloc,a,18446744073709551615\nalloc,b,5\n").expect("a file");
+    let run = |arguments: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_vramlab"))
+            .args(arguments)
+            .arg(&file)
+            .output()
+            .expect("the program runs");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.code(), told)
+    };
+    let (code, told) = run(&["plan"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("1 requests pass the end of all addresses"));
+    let (code, told) = run(&["replay", "--policy", "planned"]);
+    assert_eq!(code, Some(0), "{told}");
+}

@@ -2,7 +2,7 @@
 
 use super::packing::Buffer;
 use crate::trace::{Event, StreamId, Trace};
-use crate::units::round_up;
+use crate::units::{ADDRESS_LIMIT, round_up};
 
 /// When the bytes of a request count as free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,17 +31,19 @@ pub struct Life {
 
 /// The requests of a trace that lived, in order. Requests of no bytes and those that had
 /// failed when recorded are left out; what is never freed lives to the end. A free of a
-/// raw address ends nothing, as it is not known what it meant.
+/// raw address ends nothing, as it is not known what it meant. Left out is also what would
+/// pass the end of all addresses, were all requests to lie side by side: no card holds it.
+/// `quantum_bytes`, up to which sizes are rounded, is never 0.
 ///
 /// # Panics
-/// If a size passes the largest integer when rounded up to `quantum_bytes`, which is
-/// never 0, or the trace has 2^32 events.
+/// If the trace has 2^32 events.
 #[must_use]
 pub fn lifetimes(trace: &Trace, quantum_bytes: u64, until: Until) -> Vec<Life> {
     let end = u32::try_from(trace.events.len()).expect("events are counted in 32 bits");
     let mut lives: Vec<Life> = Vec::new();
     let mut holder = vec![usize::MAX; trace.slots as usize];
     let mut ordinal = 0;
+    let mut room_bytes = ADDRESS_LIMIT;
     for (event, at) in trace.events.iter().zip(0u32..) {
         match *event {
             Event::Alloc {
@@ -52,14 +54,18 @@ pub fn lifetimes(trace: &Trace, quantum_bytes: u64, until: Until) -> Vec<Life> {
                 ..
             } => {
                 holder[slot as usize] = usize::MAX;
-                if bytes > 0 {
+                let align = quantum_bytes.max(1 << align_log2);
+                let rounded = round_up(bytes, quantum_bytes).filter(|_| bytes > 0);
+                let left_bytes = rounded
+                    .and_then(|rounded| room_bytes.checked_sub(rounded)?.checked_sub(align - 1));
+                if let Some((bytes_up, left_bytes)) = rounded.zip(left_bytes) {
+                    room_bytes = left_bytes;
                     holder[slot as usize] = lives.len();
-                    let rounded = round_up(bytes, quantum_bytes);
                     let buffer = Buffer {
                         lower: at,
                         upper: end,
-                        bytes: rounded.expect("the size fits an integer"),
-                        align: quantum_bytes.max(1 << align_log2),
+                        bytes: bytes_up,
+                        align,
                     };
                     lives.push(Life {
                         ordinal,
@@ -96,6 +102,23 @@ mod tests {
     use super::*;
     use crate::trace::TraceBuilder;
     use crate::trace::builder::Ask;
+
+    #[test]
+    fn what_passes_all_addresses_together_is_left_out() {
+        let ask = |bytes| Ask {
+            bytes,
+            ..Ask::default()
+        };
+        let mut builder = TraceBuilder::new("huge");
+        for (key, bytes) in [(0, u64::MAX), (1, 1 << 60), (2, 1 << 60), (3, 1)] {
+            builder.alloc(key, ask(bytes)).expect("a fresh key");
+        }
+        let trace = builder.finish();
+        let lives = lifetimes(&trace, 1, Until::Freed);
+        let ordinals: Vec<u32> = lives.iter().map(|life| life.ordinal).collect();
+        assert_eq!(ordinals, [1, 2]);
+        assert!(lifetimes(&trace, 1 << 62, Until::Freed).is_empty());
+    }
 
     #[test]
     fn a_deferred_free_ends_a_lifetime_once_its_bytes_may_be_used_again() {

@@ -122,6 +122,18 @@ impl Plan {
     fn one(&self, trace: &Trace, output: &mut Output) -> Result<Planned, CliError> {
         let started = Instant::now();
         let lives = lifetimes(trace, self.align, Until::Freed);
+        let asks = |event: &&Event| matches!(event, Event::Alloc { bytes, .. } if *bytes > 0);
+        let left_out = trace.events.iter().filter(asks).count() - lives.len();
+        if left_out > 0 {
+            return Err(CliError::usage(
+                format!(
+                    "{}: {left_out} requests pass the end of all addresses (2 EiB), with those \
+                     before them side by side",
+                    trace.name
+                ),
+                "no card holds them: leave them out of the trace, or give a smaller --align",
+            ));
+        }
         let buffers: Vec<Buffer> = lives.iter().map(|life| life.buffer).collect();
         let stop = || started.elapsed() >= self.time_limit;
         let budget = Budget {

@@ -41,6 +41,9 @@ pub fn card_of(text: &str) -> Result<Arc<Device>, String> {
         ));
     }
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes == 0 {
+        return Err("a card of no memory serves nothing; give a size such as 80GiB".to_owned());
+    }
     let Some(device) = measured(DEFAULT_CARD) else {
         return Err(format!("the card '{DEFAULT_CARD}' is not in the binary"));
     };

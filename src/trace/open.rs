@@ -224,6 +224,12 @@ fn detect(head: &[u8]) -> Option<Format> {
     if text::is_decimal(line) {
         return Some(Format::Rep);
     }
+    // Before it is taken for a header, whose names differ: a row may have equal cells.
+    let first = line.split(',').next().unwrap_or("").trim();
+    let is_row = csv::WORDS.contains(&&*first.to_ascii_lowercase());
+    if is_row {
+        return Some(Format::NativeCsv);
+    }
     let mut columns = Columns::of(line).ok()?;
     let mut has = |names: &[&str]| columns.find(names).is_some();
     if has(&["thread"]) && has(&["action"]) && has(&["pointer"]) {
@@ -239,9 +245,7 @@ fn detect(head: &[u8]) -> Option<Format> {
     if has(&minimalloc::ID) && has(&minimalloc::LOWER) && has_end {
         return Some(Format::MiniMalloc);
     }
-    let first = line.split(',').next().unwrap_or("").trim();
-    let is_row = csv::WORDS.contains(&&*first.to_ascii_lowercase());
-    (is_row || has(&["event"])).then_some(Format::NativeCsv)
+    has(&["event"]).then_some(Format::NativeCsv)
 }
 
 /// The first line that is neither blank nor a comment.
