@@ -84,6 +84,7 @@ pub struct Request {
 
 impl Request {
     /// What an event asks for; `None` where it asks for nothing.
+    #[inline]
     #[must_use]
     pub fn of(event: &Event) -> Option<Self> {
         let (Event::Alloc {

@@ -126,22 +126,8 @@ impl Ledger {
         event: &Event,
     ) -> Result<u64, Outcome> {
         match *event {
-            Event::Alloc {
-                slot,
-                bytes,
-                align_log2,
-                stream,
-                pool,
-                tag,
-            } => {
-                // As `Request::of`, without looking at the kind of the event twice.
-                let request = Request {
-                    bytes,
-                    align: 1 << align_log2,
-                    stream,
-                    pool,
-                    tag,
-                };
+            Event::Alloc { slot, .. } => {
+                let request = Request::of(event).expect("an event that asks");
                 self.alloc(policy, space, slot, &request).map(|_| 1)
             }
             Event::Free {
