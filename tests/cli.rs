@@ -292,3 +292,40 @@ fn fidelity_takes_logs_of_other_allocators() {
     );
     assert_eq!(met.status.code(), Some(0));
 }
+
+/// What no machine could do is refused at once, with the way out.
+#[test]
+fn hopeless_sizes_and_counts_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("one.csv");
+    std::fs::write(&file, "alloc,a,0,0\nalloc,b,18446744073709551615\n").expect("a file");
+    let file = file.to_str().expect("a path in UTF-8");
+    for (arguments, told) in [
+        (["compare", file, "--jobs", "100000"], "1024 threads"),
+        (["compare", file, "--card", "1"], "holds no page"),
+        (["compare", file, "--card", "0"], "holds no page"),
+        (["compare", file, "--card", "3EiB"], "unknown unit"),
+        (
+            ["compare", file, "--card", "4000000TiB"],
+            "is more than the most",
+        ),
+    ] {
+        let run = run(&arguments);
+        let error = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
+    // The bound counts what no card holds; a packing claims nothing of it.
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("a path in UTF-8");
+    let run = run(&[
+        "compare",
+        file,
+        "--policies",
+        "best-fit",
+        "--no-plots",
+        "-o",
+        out,
+    ]);
+    assert!(text(&run.stdout).contains("without requests larger than the card"));
+}

@@ -101,11 +101,25 @@ impl OpenArgs {
     }
 }
 
+/// More threads than any machine has use for take long to start and no less to end.
+const MOST_JOBS: usize = 1024;
+
+/// A number of threads.
+fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    let jobs: NonZeroUsize = text
+        .parse()
+        .map_err(|_| "expected a number of threads from 1 on".to_owned())?;
+    if jobs.get() > MOST_JOBS {
+        return Err(format!("more than {MOST_JOBS} threads help nobody"));
+    }
+    Ok(jobs)
+}
+
 /// Threads.
 #[derive(Debug, Args)]
 pub struct JobsArgs {
     /// Threads [default: one a core]; results do not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     pub jobs: Option<NonZeroUsize>,
 }
 

@@ -92,7 +92,7 @@ const GAP: usize = 2;
 const LEAST_FIRST: usize = 14;
 /// Words in the last column are never cut shorter than this.
 const LEAST_LAST: usize = 16;
-/// The first column gives way to the others down to this.
+/// The first column gives way to other columns, but for words at the end, down to this.
 const FAIR_FIRST: usize = 28;
 
 impl Table {
@@ -138,9 +138,18 @@ impl Table {
                 None => break,
             }
         }
+        // Words at the end can be cut, so that they take nothing from the first column.
+        let last = kept[kept.len() - 1];
+        let words = self.is_cut(last).then_some(widths[last]);
+        if let Some(width) = words {
+            widths[last] = width.min(LEAST_LAST);
+        }
         let spare = room as isize - total(&kept, &widths) as isize;
         let first = widths[0] as isize + spare;
         widths[0] = (first.max(LEAST_FIRST as isize) as usize).min(natural_first);
+        if let Some(width) = words {
+            widths[last] = width;
+        }
         self.cut_last(&kept, &mut widths, room);
         let dropped = (0..self.columns.len()).filter(|at| !kept.contains(at));
         let dropped = dropped.map(|at| self.columns[at].title.replace('\n', " "));
@@ -151,11 +160,16 @@ impl Table {
         (lines, dropped.collect())
     }
 
+    /// Whether what stands in the column may be cut where it is the last one.
+    fn is_cut(&self, last: usize) -> bool {
+        self.columns[last].left && last > 0
+    }
+
     /// Words at the end of a line are cut where they are too long.
     fn cut_last(&self, kept: &[usize], widths: &mut [usize], room: usize) {
         let last = kept[kept.len() - 1];
         let before: usize = kept.iter().map(|at| widths[*at] + GAP).sum::<usize>() - widths[last];
-        if self.columns[last].left && last > 0 {
+        if self.is_cut(last) {
             let left = room.saturating_sub(before - GAP).max(LEAST_LAST);
             widths[last] = widths[last].min(left);
         }
@@ -306,6 +320,18 @@ mod tests {
         ]);
         let (lines, _) = table.lines(40, false);
         assert_eq!(lines[2], "bump    A moving offset in one block; a\u{2026}");
+    }
+
+    #[test]
+    fn words_at_the_end_take_nothing_from_the_first_column() {
+        let mut table = Table::new(vec![Column::words("policy", 0), Column::words("what", 0)]);
+        let name = "pytorch-expandable-roundup-4";
+        table.row(vec![name.into(), "words and words and ".repeat(9).into()]);
+        let (lines, _) = table.lines(60, false);
+        assert!(lines[2].starts_with(name), "{lines:?}");
+        assert_eq!(letters(&lines[2]), 60);
+        let (narrow, _) = table.lines(32, false);
+        assert_eq!(letters(&narrow[2]), 32, "{narrow:?}");
     }
 
     #[test]

@@ -41,13 +41,17 @@ pub fn card_of(text: &str) -> Result<Arc<Device>, String> {
         ));
     }
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    if bytes == 0 {
-        return Err("a card of no memory serves nothing; give a size such as 80GiB".to_owned());
-    }
     let Some(device) = measured(DEFAULT_CARD) else {
         return Err(format!("the card '{DEFAULT_CARD}' is not in the binary"));
     };
     let mut device = device?.sized(bytes).map_err(|error| error.to_string())?;
+    if device.usable_bytes() == 0 {
+        return Err(format!(
+            "a card of {} holds no page of {}; give a size such as 80GiB",
+            format_bytes(bytes),
+            format_bytes(device.page_bytes)
+        ));
+    }
     device.name = format!("{} of {DEFAULT_CARD}", format_bytes(bytes));
     Ok(Arc::new(device))
 }

@@ -102,6 +102,15 @@ pub(in crate::cli) fn packing_of_row(row: &Row) -> Option<String> {
 }
 
 fn packing_words(bound_bytes: u64, height_bytes: u64, proven: bool, by: &str) -> String {
+    if height_bytes < bound_bytes {
+        // The bound counts what no card holds, and a packing does not.
+        return format!(
+            "bound {} ({} bytes); best offline packing {} without requests larger than the card",
+            format_bytes(bound_bytes),
+            format_count(bound_bytes),
+            format_bytes(height_bytes),
+        );
+    }
     let above = ppm(height_bytes, bound_bytes) / 100;
     format!(
         "bound {} ({} bytes); best offline packing {}, {}.{:04} x the bound, {}: {by}",
