@@ -18,7 +18,7 @@ pub fn write_atomically(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    write(path, fill, File::sync_all)
+    write(path, Box::new(fill), File::sync_all)
 }
 
 /// As [`write_atomically`], for one of many files that can be made again: the disk is not
@@ -30,7 +30,7 @@ pub fn write_without_waiting(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    write(path, fill, |_| Ok(()))
+    write(path, Box::new(fill), |_| Ok(()))
 }
 
 /// The most memory that this process has held at once; none where the system has no file
@@ -45,12 +45,11 @@ pub fn peak_memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// What fills a file. Boxed, so that what writes files is compiled once.
+type Fill<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
+
 /// Writes a file beside its place and puts it there once `settle` has seen to it.
-fn write(
-    path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    settle: impl FnOnce(&File) -> io::Result<()>,
-) -> io::Result<()> {
+fn write(path: &Path, fill: Fill<'_>, settle: fn(&File) -> io::Result<()>) -> io::Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
@@ -80,11 +79,7 @@ pub fn blake3_of(path: &Path) -> io::Result<String> {
 }
 
 /// Writes the partial file.
-fn write_beside(
-    beside: &Path,
-    path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<File> {
+fn write_beside(beside: &Path, path: &Path, fill: Fill<'_>) -> io::Result<File> {
     let file = BufWriter::new(File::create(beside)?);
     let file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("gz") => {
@@ -111,10 +106,7 @@ const BLOCKS: usize = 8;
 
 /// Lets `fill` write to `out` through another thread: a replay or a generator that writes
 /// as it goes waits for no compression and no disk.
-fn behind<W: Write + Send>(
-    out: W,
-    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<W> {
+fn behind<W: Write + Send>(out: W, fill: Fill<'_>) -> io::Result<W> {
     let (sender, blocks) = sync_channel::<Vec<u8>>(BLOCKS);
     thread::scope(|scope| {
         let writer = scope.spawn(move || {
@@ -189,13 +181,14 @@ mod tests {
     #[test]
     fn what_is_written_behind_is_all_there_or_the_disks_error_is_told() {
         let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
-        let written = behind(Vec::new(), |out| {
-            bytes.chunks(1000).try_for_each(|part| out.write_all(part))
-        });
+        let written = behind(
+            Vec::new(),
+            Box::new(|out| bytes.chunks(1000).try_for_each(|part| out.write_all(part))),
+        );
         assert_eq!(written.unwrap(), bytes);
-        let failed = behind(Full(1_000_000), |out| out.write_all(&bytes));
+        let failed = behind(Full(1_000_000), Box::new(|out| out.write_all(&bytes)));
         assert!(failed.is_err_and(|error| error.to_string() == "no space left"));
-        let own = behind(Vec::new(), |_| Err(io::Error::other("its own")));
+        let own = behind(Vec::new(), Box::new(|_| Err(io::Error::other("its own"))));
         assert!(own.is_err_and(|error| error.to_string() == "its own"));
     }
 

@@ -63,12 +63,13 @@ impl Scale {
     /// The keys of two addresses and a size, all at one look; `None` where one cannot be written down.
     #[inline(always)]
     pub(super) fn all(&self, addresses: [u64; 2], bytes: u64) -> Option<([i32; 2], i32)> {
-        let offsets = addresses.map(|address| address.wrapping_sub(self.low));
+        let one = addresses[0].wrapping_sub(self.low);
+        let other = addresses[1].wrapping_sub(self.low);
         let rest = bytes.wrapping_sub(self.odd + 1);
-        let bits = offsets[0] | offsets[1] | rest;
+        let bits = one | other | rest;
         let granules = |bytes: u64| (bytes >> self.shift) as i32;
         let fits = bits >> self.shift <= MOST && bits & self.odd == 0;
-        fits.then(|| (offsets.map(granules), granules(rest)))
+        fits.then(|| ([granules(one), granules(other)], granules(rest)))
     }
 
     /// The key of an address; `None` where it has none.

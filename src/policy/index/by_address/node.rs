@@ -2,7 +2,8 @@
 //!
 //! All work on a node goes over whole columns, whatever is asked: no branch depends on the items, for
 //! none could be guessed, and the compiler turns each loop into vector instructions. Searches stay out of
-//! line: where they are taken into another loop, it does not.
+//! line: where they are taken into another loop, it does not. Loops count places: zipped columns are vectors
+//! only where all of the zipping is inlined, which hangs on how the crate is cut into parts.
 
 use std::ops::{Index, IndexMut};
 
@@ -106,7 +107,8 @@ fn open<T: Cell, const N: usize>(items: &mut [T; N], at: usize, item: T) {
                 items[start + 2],
             ],
         };
-        for (here, before) in (start..).zip(before) {
+        for (lane, &before) in before.iter().enumerate() {
+            let here = start + lane;
             items[here] = T::choose(is_before[here], items[here], before);
         }
     }
@@ -124,7 +126,8 @@ fn close<T: Cell, const N: usize>(items: &mut [T; N], at: usize, filler: T) {
             filler
         };
         let after = [items[start + 1], items[start + 2], items[start + 3], end];
-        for (here, after) in (start..).zip(after) {
+        for (lane, &after) in after.iter().enumerate() {
+            let here = start + lane;
             items[here] = T::choose(is_before[here], items[here], after);
         }
     }
@@ -197,8 +200,7 @@ impl<W: Word, const N: usize> Node<W, N> {
     /// The first item whose size reaches `need`, or a place behind all where there is none.
     #[inline(never)]
     pub(super) fn first_with(&self, need: W) -> usize {
-        let sizes = self.sizes.iter().zip(&PLACES);
-        least(sizes.map(|(size, place)| place | size.below(need) as u8))
+        least((0..N).map(|at| PLACES[at] | self.sizes[at].below(need) as u8))
     }
 
     /// The same from `start` on.
@@ -207,12 +209,11 @@ impl<W: Word, const N: usize> Node<W, N> {
         if start >= self.len() {
             return None;
         }
-        let sizes = self
-            .sizes
-            .iter()
-            .zip(&PLACES)
-            .zip(masks::<N>(&BEFORE, start));
-        let places = sizes.map(|((size, place), mask)| place | (size.below(need) | mask) as u8);
+        let masks = masks::<N>(&BEFORE, start);
+        let places = (0..N).map(|at| {
+            let passed = self.sizes[at].below(need) | masks[at];
+            PLACES[at] | passed as u8
+        });
         Some(least(places)).filter(|at| *at < self.len())
     }
 
@@ -222,8 +223,8 @@ impl<W: Word, const N: usize> Node<W, N> {
     /// written has to wait for the write.
     #[inline(never)]
     pub(super) fn best_with(&self, at: usize, instead: W) -> W {
-        let sizes = self.sizes.iter().zip(masks::<N>(&ONLY, at));
-        let others = sizes.map(|(size, mask)| W::choose(*mask, W::LEAST, *size));
+        let masks = masks::<N>(&ONLY, at);
+        let others = (0..N).map(|at| W::choose(masks[at], W::LEAST, self.sizes[at]));
         others.fold(instead, |best, size| if size > best { size } else { best })
     }
 
