@@ -8,8 +8,8 @@ mod observer;
 pub use observer::{Moment, Observer, Run};
 
 use crate::policy::Policy;
-use crate::policy::ledger::{Batch, Ledger, RUN, looks_ahead, time_of};
-pub use crate::policy::ledger::{Glance, Outcome, Totals};
+use crate::policy::ledger::{Batch, Ledger, looks_ahead, time_of};
+pub use crate::policy::ledger::{Columns, Glance, Glances, Outcome, Totals};
 use crate::space::{BlockId, OutOfMemory, Space, SpaceConfig};
 use crate::trace::truth::TruthSegment;
 use crate::trace::{Event, Slot};
@@ -19,7 +19,7 @@ pub struct Replay {
     policy: Box<dyn Policy>,
     space: Space,
     ledger: Ledger,
-    glances: Box<[Glance; RUN]>,
+    glances: Box<Glances>,
 }
 
 impl Replay {
@@ -36,7 +36,7 @@ impl Replay {
             policy,
             space,
             ledger,
-            glances: Box::new([Glance::default(); RUN]),
+            glances: Box::default(),
         })
     }
 
@@ -46,8 +46,10 @@ impl Replay {
     /// # Panics
     /// If the policy breaks a rule of the Space (the panic names the event), or a slot
     /// is used in a way that no reader of the crate lets through.
+    // Out of line, so that what lies below it can be told apart in a profile.
+    #[inline(never)]
     pub fn feed<O: Observer>(&mut self, events: &[Event], times_ns: &[u64], observer: &mut O) {
-        if observer.wants_moments() {
+        if observer.wants_moments() || self.space.records_steps() {
             self.feed_singly(events, times_ns, observer);
             return;
         }
@@ -65,7 +67,7 @@ impl Replay {
                 observer.see_run(&Run {
                     first_event: first_index,
                     times_ns: times_ns.get(from..from + carried.plain).unwrap_or_default(),
-                    glances: &self.glances[..carried.plain],
+                    glances: &self.glances,
                 });
             }
             from += carried.plain;

@@ -85,7 +85,7 @@ impl Observer for Sampler {
             && let Some(glance) = run.glances.get(ahead as usize)
             && (self.points.reserved_bytes.len() as u64) < POINTS
         {
-            self.take(run.first_event + ahead, glance);
+            self.take(run.first_event + ahead, &glance);
         }
     }
 }

@@ -36,6 +36,17 @@ impl Point {
     }
 }
 
+/// The first point of a row where one of its figures has this value.
+#[inline(never)]
+fn first_of(figures: &[u64], value: u64, live: &[u64], held: &[u64]) -> Point {
+    let at = figures.iter().position(|figure| *figure == value);
+    let at = at.expect("the greatest is one of them");
+    Point {
+        live_bytes: live[at],
+        held_bytes: held[at],
+    }
+}
+
 impl Johnstone {
     /// How things stand after an event: requested and live, and held by the allocator.
     #[inline]
@@ -48,6 +59,25 @@ impl Johnstone {
         if let Some(overhead_ppm) = point.overhead_ppm() {
             self.sum_ppm += u128::from(overhead_ppm);
             self.points += 1;
+        }
+    }
+
+    /// Points in a row whose overheads come to a sum; their peaks are for
+    /// [`see_peaks`](Self::see_peaks).
+    #[inline]
+    pub(super) fn see_all(&mut self, sum_ppm: u128, points: u64) {
+        self.sum_ppm += sum_ppm;
+        self.points += points;
+    }
+
+    /// The peaks of points in a row, of whose figures the greatest are told.
+    #[inline]
+    pub(super) fn see_peaks(&mut self, live: &[u64], held: &[u64], most: (u64, u64)) {
+        if most.0 > self.most_live.live_bytes {
+            self.most_live = first_of(live, most.0, live, held);
+        }
+        if most.1 > self.most_held.held_bytes {
+            self.most_held = first_of(held, most.1, live, held);
         }
     }
 

@@ -1,11 +1,14 @@
 //! The summary of a replay: one row of integers, the same names in csv and JSON.
 
+mod sums;
+
 use serde::{Deserialize, Serialize};
 
 use super::johnstone::Johnstone;
-use crate::replay::{Moment, Observer, Outcome, Replay, Run};
+use crate::replay::{Columns, Moment, Observer, Outcome, Replay, Run};
 use crate::trace::Event;
 use crate::units::ppm;
+use sums::Sums;
 
 /// One row. Ratios are parts per million; names end in their unit. New columns are
 /// only added at the end. The formulas are in `docs/metrics.md`.
@@ -101,6 +104,13 @@ impl External {
         }
     }
 
+    #[inline]
+    fn see_all(&mut self, sums: &Sums) {
+        self.peak_ppm = self.peak_ppm.max(sums.most_external_ppm);
+        self.sum_ppm += sums.external_ppm;
+        self.count += sums.external_count;
+    }
+
     fn peak_ppm(&self) -> Option<u64> {
         (self.count > 0).then_some(self.peak_ppm)
     }
@@ -120,10 +130,7 @@ struct Internal {
 impl Internal {
     #[inline]
     fn see(&mut self, requested: u64, occupied: u64) {
-        let waste = occupied.wrapping_sub(requested);
-        // A division an event is dear: most events are no new peak, which is told without.
-        let is_small = (waste | occupied) < 1 << 43;
-        if !(is_small && waste * 1_000_000 < self.above_peak_ppm * occupied) && occupied > 0 {
+        if occupied > 0 {
             let value_ppm = ppm(occupied - requested, occupied);
             self.above_peak_ppm = self.above_peak_ppm.max(value_ppm + 1);
         }
@@ -138,11 +145,13 @@ impl Observer for Summary {
     #[inline]
     fn see(&mut self, moment: &Moment<'_>) {
         let requested = moment.totals.requested_bytes;
-        self.see_run(&Run {
-            first_event: moment.index,
-            times_ns: &[moment.time_ns],
-            glances: &[moment.glance()],
-        });
+        let counters = moment.space.counters();
+        self.span_ns.get_or_insert((moment.time_ns, 0)).1 = moment.time_ns;
+        self.peak_requested_bytes = self.peak_requested_bytes.max(requested);
+        self.external
+            .see(counters.free_bytes, moment.largest_free_bytes);
+        self.internal.see(requested, counters.used_bytes);
+        self.overhead.see(requested, moment.footprint_bytes);
         self.uses += u64::from(matches!(moment.event, Event::Use { .. }));
         match moment.outcome {
             Outcome::Failed(_) => {
@@ -165,28 +174,30 @@ impl Observer for Summary {
     fn see_run(&mut self, run: &Run<'_>) {
         let (first_ns, last_ns) = run.span_ns();
         self.span_ns.get_or_insert((first_ns, 0)).1 = last_ns;
-        // Sums are kept in registers over a run.
-        let Summary {
-            mut peak_requested_bytes,
-            mut external,
-            mut internal,
-            mut overhead,
-            ..
-        } = *self;
-        for glance in run.glances {
-            peak_requested_bytes = peak_requested_bytes.max(glance.requested_bytes);
-            external.see(glance.free_bytes, glance.largest_free_bytes);
-            internal.see(glance.requested_bytes, glance.used_bytes);
-            overhead.see(glance.requested_bytes, glance.footprint_bytes);
+        let columns = run.glances.columns();
+        let sums = sums::of(&columns, self.internal.above_peak_ppm);
+        self.external.see_all(&sums);
+        self.overhead
+            .see_all(sums.overhead_ppm, sums.overhead_count);
+        // Most runs bring no new peak; one that may is gone through event by event.
+        if sums.internal_rises {
+            self.see_internal(&columns);
         }
-        self.peak_requested_bytes = peak_requested_bytes;
-        self.external = external;
-        self.internal = internal;
-        self.overhead = overhead;
+        let most = (sums.most_live_bytes, sums.most_held_bytes);
+        self.overhead
+            .see_peaks(columns.requested_bytes, columns.footprint_bytes, most);
+        self.peak_requested_bytes = self.peak_requested_bytes.max(sums.most_live_bytes);
     }
 }
 
 impl Summary {
+    #[inline(never)]
+    fn see_internal(&mut self, columns: &Columns<'_>) {
+        for (requested, used) in columns.requested_bytes.iter().zip(columns.used_bytes) {
+            self.internal.see(*requested, *used);
+        }
+    }
+
     /// What an attempt held until it was given back within its event.
     #[cold]
     fn instant(&mut self, live_bytes: u64, footprint_bytes: u64) {

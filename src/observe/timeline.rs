@@ -214,7 +214,7 @@ impl Observer for Timeline {
         // Plain events fail nowhere.
         let failed = self.last.failed;
         for (event, time_ns, glance) in run.events() {
-            self.add(event, time_ns, &Sample::at(glance, failed));
+            self.add(event, time_ns, &Sample::at(&glance, failed));
         }
     }
 }

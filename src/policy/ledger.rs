@@ -4,6 +4,7 @@
 //! It stands beside the policies because of [`Policy::carry`]: the loop over plain requests
 //! and frees is compiled once for every policy, which then costs one virtual call a batch.
 
+mod glances;
 mod outcome;
 mod rare;
 mod run;
@@ -11,8 +12,9 @@ mod slots;
 
 use std::collections::HashMap;
 
+pub use glances::{Columns, Glance, Glances, RUN};
 pub use outcome::{Outcome, Totals};
-pub use run::{Batch, Carried, Glance, RUN};
+pub use run::{Batch, Carried};
 pub(crate) use run::{looks_ahead, time_of};
 use slots::{Slots, Taken};
 
@@ -156,7 +158,7 @@ impl Ledger {
 
     /// Serves a request if it can be: the block, or what became of the request. Who asks
     /// counts what was served.
-    #[inline]
+    #[inline(always)]
     fn ask<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -172,7 +174,7 @@ impl Ledger {
         match policy.alloc(request, space) {
             Ok(block) => {
                 if !space.serves(block, request.bytes) {
-                    unserved(request, space);
+                    unserved(request.bytes, space);
                 }
                 Ok(block)
             }
@@ -206,7 +208,7 @@ impl Ledger {
         self.totals.served += count;
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -270,11 +272,10 @@ impl Ledger {
 
 #[cold]
 #[inline(never)]
-fn unserved(request: &Request, space: &Space) -> ! {
+fn unserved(bytes: u64, space: &Space) -> ! {
     panic!(
-        "event {}: the policy answered with a block that does not serve the request of {} bytes",
+        "event {}: the policy answered with a block that does not serve the request of {bytes} bytes",
         space.event(),
-        request.bytes
     )
 }
 

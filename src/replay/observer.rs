@@ -1,6 +1,6 @@
 //! Who looks on, and what there is to see.
 
-use super::{Glance, Outcome, Totals};
+use super::{Glance, Glances, Outcome, Totals};
 use crate::policy::ledger::time_of;
 use crate::space::Space;
 use crate::trace::Event;
@@ -53,12 +53,12 @@ pub struct Run<'a> {
     /// [`DEFAULT_STEP_NS`](crate::trace::DEFAULT_STEP_NS).
     pub times_ns: &'a [u64],
     /// How things stood after each; there is one at least.
-    pub glances: &'a [Glance],
+    pub glances: &'a Glances,
 }
 
 impl<'a> Run<'a> {
     /// Every event by its number, with its time in ns and how things stood after it.
-    pub fn events(&self) -> impl Iterator<Item = (u64, u64, &'a Glance)> {
+    pub fn events(&self) -> impl Iterator<Item = (u64, u64, Glance)> + 'a {
         let (first, times_ns) = (self.first_event, self.times_ns);
         self.glances.iter().enumerate().map(move |(at, glance)| {
             let event = first + at as u64;

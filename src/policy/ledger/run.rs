@@ -2,34 +2,13 @@
 
 use std::hint::black_box;
 
-use super::{Ledger, Outcome};
+use super::{Glance, Glances, Ledger, Outcome, RUN};
 use crate::policy::Policy;
 use crate::space::{Request, Space};
 use crate::trace::{DEFAULT_STEP_NS, Event};
 
-/// The most events that are carried out in one go: what is noted of them stays in the
-/// nearest cache.
-pub const RUN: usize = 64;
-
 /// From so many blocks on a run looks ahead: they fill the second cache of a core.
 const LOOK_AHEAD_BLOCKS: usize = 40_000;
-
-/// How things stand after an event that served a request or gave a block back; in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Glance {
-    /// Asked for by live blocks.
-    pub requested_bytes: u64,
-    /// Used blocks.
-    pub used_bytes: u64,
-    /// Free blocks.
-    pub free_bytes: u64,
-    /// Largest Free block.
-    pub largest_free_bytes: u64,
-    /// Mapped from the driver.
-    pub reserved_bytes: u64,
-    /// What the policy holds of the card.
-    pub footprint_bytes: u64,
-}
 
 /// Events to carry out, and where to note how things stand after each.
 #[derive(Debug)]
@@ -40,8 +19,8 @@ pub struct Batch<'a> {
     pub times_ns: &'a [u64],
     /// The first event to carry out.
     pub from: usize,
-    /// One for each event that is carried out.
-    pub glances: &'a mut [Glance; RUN],
+    /// Of each event that is carried out.
+    pub glances: &'a mut Glances,
 }
 
 /// How far a batch got.
@@ -87,9 +66,9 @@ impl Ledger {
         let first = self.totals.events;
         let (mut plain, mut served, mut other) = (0, 0, None);
         let times_ns = times_ns.get(from..).unwrap_or_default();
-        for (event, glance) in events[from..].iter().zip(glances) {
+        for event in events[from..].iter().take(RUN) {
             let index = first + plain as u64;
-            space.begin_event(index, time_of(times_ns, plain, index));
+            space.begin_plain_event(index, time_of(times_ns, plain, index));
             if is_large {
                 self.look_ahead(space, events, from + plain);
             }
@@ -101,7 +80,7 @@ impl Ledger {
                 }
             }
             let counters = space.counters();
-            *glance = Glance {
+            let glance = Glance {
                 requested_bytes: self.totals.requested_bytes,
                 used_bytes: counters.used_bytes,
                 free_bytes: counters.free_bytes,
@@ -109,8 +88,10 @@ impl Ledger {
                 reserved_bytes: counters.reserved_bytes,
                 footprint_bytes: self.footprint_bytes(space),
             };
+            glances.note(plain, glance);
             plain += 1;
         }
+        glances.close(plain);
         self.count_served(served);
         self.totals.events = first + plain as u64 + u64::from(other.is_some());
         Carried { plain, other }
