@@ -184,8 +184,6 @@ pub struct Counters {
     pub high_water_bytes: u64,
     /// Physical pages taken from the card, in bytes.
     pub page_bytes: u64,
-    /// How many Free blocks.
-    pub free_blocks: u64,
     /// How many Used blocks.
     pub used_blocks: u64,
     /// Calls to the driver.
@@ -208,6 +206,8 @@ pub struct Counters {
     pub waits: u64,
     /// Simulated cost of driver calls, moves, transfers and stalls, ns.
     pub cost_ns: u64,
+    /// How many Free blocks.
+    pub free_blocks: u64,
 }
 
 /// How to set up a Space.
@@ -252,7 +252,9 @@ pub struct Space {
     origins: Vec<Origin>,
     /// Nothing needs more than the tiling and its sums: see `serve`.
     is_plain: bool,
-    /// The block that was handed out last, and its bytes.
+    /// No block was placed above this by the short way since the first segment began.
+    plain_end: u64,
+    /// The block that was handed out last, and its bytes; none where any was given back since.
     placed: (BlockId, u64),
     /// The handle dropped last; each such block names the one dropped before it as its next.
     spare_block: u32,
@@ -287,6 +289,7 @@ impl Space {
             blocks: Vec::new(),
             origins: Vec::new(),
             is_plain: false,
+            plain_end: 0,
             placed: (BlockId(NONE), 0),
             spare_block: NONE,
             segments: Vec::new(),
@@ -395,13 +398,26 @@ impl Space {
     }
 
     /// An event begins: its number and time; the steps of the last one are dropped.
-    #[inline]
+    #[inline(always)]
     pub fn begin_event(&mut self, event: u64, now_ns: u64) {
         self.event = event;
         self.now_ns = now_ns;
         if self.record_steps {
             self.steps.clear();
         }
+    }
+
+    /// Whether steps are recorded, so that each event begins with none.
+    #[must_use]
+    pub(crate) fn records_steps(&self) -> bool {
+        self.record_steps
+    }
+
+    /// As [`begin_event`](Self::begin_event), where no steps are recorded.
+    #[inline(always)]
+    pub(crate) fn begin_plain_event(&mut self, event: u64, now_ns: u64) {
+        self.event = event;
+        self.now_ns = now_ns;
     }
 
     /// The steps of the present event.

@@ -202,12 +202,19 @@ pub const ADDRESS_LIMIT: u64 = 1 << 61;
 #[inline]
 #[must_use]
 pub fn round_up(bytes: u64, quantum: u64) -> Option<u64> {
-    let below = quantum.wrapping_sub(1);
-    if quantum & below == 0 {
-        // A power of two, without the division, which is dear.
-        return Some(bytes.checked_add(below)? & !below);
+    if quantum & quantum.wrapping_sub(1) == 0 {
+        // Without the division, which is dear.
+        return align_up(bytes, quantum);
     }
     bytes.checked_next_multiple_of(quantum)
+}
+
+/// [`round_up`] to a power of two.
+#[inline]
+#[must_use]
+pub fn align_up(bytes: u64, align: u64) -> Option<u64> {
+    let below = align.wrapping_sub(1);
+    Some(bytes.checked_add(below)? & !below)
 }
 
 /// Reads sizes from TOML and JSON, as a string with a unit or as an integer of bytes.

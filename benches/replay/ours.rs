@@ -80,7 +80,7 @@ impl Ours {
     pub fn new(name: &str, load: &Load) -> Option<Self> {
         // Bump serves from fresh addresses as long as something lives.
         let capacity_bytes = match name {
-            "bump" => 1 << 60,
+            "bump" => 1 << 50,
             _ => load.capacity_bytes,
         };
         let config = SpaceConfig {

@@ -11,9 +11,9 @@
 use serde::Deserialize;
 
 use super::{Motion, Policy};
-use crate::space::{BlockId, Hole, OutOfMemory, Request, SegmentId, Space, State};
+use crate::space::{BlockId, OutOfMemory, Request, SegmentId, Space, State};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_align};
+use crate::units::{align_up, round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -177,17 +177,18 @@ impl Policy for Bump {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
-        let bytes = round_up(request.bytes, self.spec.alignment)
+        let bytes = align_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
-        let hole = self.hole.map(|hole| space.hole(hole));
-        let fits = |hole: &Hole| hole.bytes > bytes && hole.base & (request.align - 1) == 0;
-        if let Some(hole) = hole.filter(fits) {
-            self.hole = space.place_low(hole, bytes, request);
-            self.hole_bytes = hole.bytes - bytes;
+        if let Some(hole) = self.hole
+            && bytes < self.hole_bytes
+            && space.base(hole) & (request.align - 1) == 0
+        {
+            self.hole = space.place_low(hole, bytes, request).1;
+            self.hole_bytes -= bytes;
             self.live += 1;
-            return Ok(hole.block);
+            return Ok(hole);
         }
         self.alloc_far(bytes, request, space)
     }

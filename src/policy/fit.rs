@@ -10,7 +10,7 @@ use super::index::Entry;
 use super::{Motion, Policy};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_align};
+use crate::units::{align_up, round_up, serde_align};
 
 /// Parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -67,9 +67,9 @@ impl<R: Rule> Policy for Fit<R> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
-        let bytes = round_up(request.bytes, self.spec.alignment)
+        let bytes = align_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
         let hole = self
             .rule

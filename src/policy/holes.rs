@@ -124,7 +124,7 @@ pub fn first_from(holes: &ByAddress, address: u64, bytes: u64, align: u64) -> Op
 }
 
 /// The smallest hole that holds `bytes` at a multiple of `align`; of equal ones the lowest.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn smallest(holes: &BySize, bytes: u64, align: u64) -> Option<Entry> {
     let mut hole = holes.first_at_least(bytes)?;
@@ -170,20 +170,21 @@ pub fn serve<H: Holes>(
         return block;
     }
     let block = BlockId(hole.block);
-    let told = Hole {
-        block,
-        base: hole.address,
+    let (hole, above) = space.place_low(block, bytes, request);
+    let old = Entry {
+        address: hole.base,
         bytes: hole.bytes,
+        block: block.0,
     };
-    match space.place_low(told, bytes, request) {
-        None => holes.remove(hole),
+    match above {
+        None => holes.remove(old),
         Some(above) => {
             let rest = Entry {
-                address: hole.address + bytes,
+                address: hole.base + bytes,
                 bytes: hole.bytes - bytes,
                 block: above.0,
             };
-            holes.change(hole, rest);
+            holes.change(old, rest);
         }
     }
     block

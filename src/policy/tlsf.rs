@@ -23,7 +23,7 @@ use super::holes::{Holes, entry, serve, take_back};
 use super::{Motion, Policy, PolicyError};
 use crate::space::{BlockId, OutOfMemory, Request, Space};
 use crate::trace::StreamId;
-use crate::units::{round_up, serde_align};
+use crate::units::{align_up, round_up, serde_align};
 use lists::Lists;
 
 /// Width of TLSF's lists below the first power of two that is divided, as a power of two.
@@ -101,18 +101,25 @@ impl Policy for Tlsf {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&mut self, request: &Request, space: &mut Space) -> Result<BlockId, OutOfMemory> {
-        let bytes = round_up(request.bytes, self.spec.alignment)
+        let bytes = align_up(request.bytes, self.spec.alignment)
             .ok_or(OutOfMemory::overflow(request.bytes))?;
         let padding = request.align.saturating_sub(self.grain);
         let found = bytes
             .checked_add(padding)
             .and_then(|bytes| self.lists.list_above(bytes))
             .and_then(|list| self.lists.find(list));
-        let found = BlockId(found.ok_or(OutOfMemory::no_fit(bytes))?);
-        let hole = entry(found, space);
-        Ok(serve(&mut self.lists, hole, bytes, request, space))
+        let list = found.ok_or(OutOfMemory::no_fit(bytes))?;
+        let block = BlockId(self.lists.head(list));
+        if request.align > self.grain {
+            let hole = entry(block, space);
+            return Ok(serve(&mut self.lists, hole, bytes, request, space));
+        }
+        let (hole, above) = space.place_low(block, bytes, request);
+        let rest = above.map(|above| (hole.bytes - bytes, above.0));
+        self.lists.cut(list, (hole.bytes, block.0), rest);
+        Ok(block)
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Taking blocks back: for reuse, after a stream, or not before a reset.
 
 use super::tiling::View;
-use super::{BlockId, Space, State, Step, StepKind};
+use super::{BlockId, NONE, Space, State, Step, StepKind};
 use crate::trace::StreamId;
 
 impl Space {
@@ -17,6 +17,7 @@ impl Space {
             _ => self.broken(block.0, "release of a block that is not in use"),
         }
         self.blocks[block.0 as usize].set_state(to);
+        self.placed.0 = BlockId(NONE);
         let mut origin = self.origin(block.0);
         origin.flags = 0;
         self.set_origin(block.0, origin);

@@ -223,6 +223,7 @@ impl Space {
             page_bytes,
             live: true,
         };
+        self.plain_end = 0;
         self.counters.segments_made += 1;
         (SegmentId(id), block)
     }

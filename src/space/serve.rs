@@ -4,9 +4,10 @@
 //! They do what [`split`](Space::split), [`place`](Space::place), [`release`](Space::release)
 //! and [`merge`](Space::merge) do one after another, with one look at each block and one
 //! change of each sum. Where something is out of the ordinary (a broken rule, several
-//! segments or streams, an alignment, aliases, tracked sizes) those steps are taken instead.
+//! segments or streams, an alignment, aliases, tracked sizes, steps to record) those steps are
+//! taken instead.
 
-use super::{Block, BlockId, NONE, Request, Space, State, Step, StepKind};
+use super::{Block, BlockId, NONE, Request, Space, State};
 use crate::trace::StreamId;
 
 /// A hole: its block, its first address and its bytes.
@@ -35,59 +36,85 @@ impl Space {
     /// Finds out anew whether nothing needs more than the tiling and its sums.
     pub(super) fn judge_plain(&mut self) {
         let orders = self.orders.as_ref();
-        self.is_plain = self.largest.is_none()
+        self.is_plain = !self.record_steps
+            && self.largest.is_none()
             && self.origins.is_empty()
             && !self.has_aliases()
             && orders.is_none_or(super::streams::Orders::alone);
     }
 
-    /// Hands the low `bytes` of a Free block out to `request`; the handle of the hole that
-    /// is left above, if any.
+    /// Hands the low `bytes` of a Free block out to `request`: what the hole was, and the
+    /// handle of the hole that is left above, if any.
     ///
     /// # Panics
-    /// If the hole is not as told, or as [`split`](Self::split) and [`place`](Self::place).
+    /// As [`split`](Self::split) and [`place`](Self::place).
     #[inline(always)]
-    pub fn place_low(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
-        let old = self.blocks[hole.block.0 as usize];
-        let is_common = self.is_plain
+    pub fn place_low(
+        &mut self,
+        block: BlockId,
+        bytes: u64,
+        request: &Request,
+    ) -> (Hole, Option<BlockId>) {
+        let old = self.blocks[block.0 as usize];
+        let base = old.base();
+        let hole = Hole {
+            block,
+            base,
+            bytes: self.end_of(block, &old).wrapping_sub(base),
+        };
+        let above = if self.is_common(&old, hole.bytes, bytes, request) {
+            self.cut_low(hole, old.next, bytes)
+        } else {
+            self.place_low_in_steps(hole, bytes, *request)
+        };
+        (hole, above)
+    }
+
+    /// Whether a request for the low `bytes` of a block needs nothing but the tiling.
+    #[inline(always)]
+    fn is_common(&self, old: &Block, hole_bytes: u64, bytes: u64, request: &Request) -> bool {
+        self.is_plain
             && old.is(State::Free)
-            && old.base() == hole.base
-            && self.end_of(hole.block, &old) - hole.base == hole.bytes
-            && (request.bytes..=hole.bytes).contains(&bytes)
-            && (request.align, request.stream) == (1, 0);
-        if !is_common {
-            return self.place_low_in_steps(hole, bytes, request);
-        }
+            && request.bytes <= bytes
+            && bytes <= hole_bytes
+            && (request.align, request.stream) == (1, 0)
+    }
+
+    /// Hands the low `bytes` of a hole out, with the block above it.
+    #[inline(always)]
+    fn cut_low(&mut self, hole: Hole, next: u32, bytes: u64) -> Option<BlockId> {
         let mut above = None;
         if bytes < hole.bytes {
             let word = Block::word(hole.base + bytes, State::Free);
-            let high = self.plain_block(word, (hole.block.0, old.next));
-            if old.next != NONE {
-                self.blocks[old.next as usize].prev = high;
+            let high = self.plain_block(word, (hole.block.0, next));
+            if let Some(upper) = self.blocks.get_mut(next as usize) {
+                upper.prev = high;
             }
             self.blocks[hole.block.0 as usize].next = high;
             above = Some(BlockId(high));
         }
-        self.blocks[hole.block.0 as usize].set_state(State::Used);
+        self.blocks[hole.block.0 as usize].word = Block::word(hole.base, State::Used);
         self.placed = (hole.block, bytes);
         let counters = &mut self.counters;
         counters.free_bytes -= bytes;
         counters.free_blocks -= u64::from(above.is_none());
         counters.used_bytes += bytes;
-        counters.peak_used_bytes = counters.peak_used_bytes.max(counters.used_bytes);
+        if counters.used_bytes > counters.peak_used_bytes {
+            counters.peak_used_bytes = counters.used_bytes;
+        }
         counters.used_blocks += 1;
-        self.raise_high(0, hole.base + bytes);
-        self.emit(Step::new(StepKind::Place(hole.block), hole.base, bytes));
+        let end = hole.base + bytes;
+        if end > self.plain_end {
+            self.raise_high(0, end);
+            self.plain_end = end;
+        }
         above
     }
 
     #[inline(never)]
-    fn place_low_in_steps(&mut self, hole: Hole, bytes: u64, request: &Request) -> Option<BlockId> {
-        if self.hole(hole.block) != hole {
-            self.broken(hole.block.0, "placing in a hole that is not as it was told");
-        }
+    fn place_low_in_steps(&mut self, hole: Hole, bytes: u64, request: Request) -> Option<BlockId> {
         let above = (hole.bytes > bytes).then(|| self.split(hole.block, bytes));
-        self.place(hole.block, request);
+        self.place(hole.block, &request);
         above
     }
 
@@ -188,7 +215,7 @@ impl Space {
         }
         self.counters.used_bytes -= bytes;
         self.counters.used_blocks -= 1;
-        self.emit(Step::new(StepKind::Release(block), base, bytes));
+        self.placed.0 = BlockId(NONE);
         let whole = Hole {
             block: whole,
             base: first,

@@ -188,7 +188,7 @@ impl Space {
     }
 
     /// A block that is as all are at the beginning, between these neighbours.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plain_block(&mut self, word: u64, (prev, next): (u32, u32)) -> u32 {
         if self.spare_block == NONE {
             self.add_block();
@@ -350,17 +350,17 @@ impl Space {
     /// Whether the block is in use and holds `bytes`.
     #[inline]
     pub(crate) fn serves(&self, block: BlockId, bytes: u64) -> bool {
-        // What was handed out last is the answer that is looked at, as a rule.
+        // What was handed out last is the answer that is looked at, as a rule. It is in use:
+        // nothing is taken for that once anything was given back.
         let (placed, placed_bytes) = self.placed;
-        let holds = if placed == block {
+        if placed == block {
             placed_bytes >= bytes
         } else {
-            self.bytes(block) >= bytes
-        };
-        holds && self.at(block).is(State::Used)
+            self.bytes(block) >= bytes && self.at(block).is(State::Used)
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn raise_high(&mut self, segment: u32, end: u64) {
         let segment = &mut self.segments[segment as usize];
         let high = end - segment.base;

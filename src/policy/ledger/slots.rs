@@ -57,15 +57,16 @@ impl Slots {
     fn reach(&mut self, slot: Slot) -> &mut Held {
         let at = slot as usize;
         if at >= self.held.len() {
-            self.grow(at);
+            return self.grow(at);
         }
         &mut self.held[at]
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, at: usize) {
+    fn grow(&mut self, at: usize) -> &mut Held {
         self.held.resize(at + 1, NOTHING);
+        &mut self.held[at]
     }
 
     /// The slot's request was served by a block; false where a live one serves the slot.
