@@ -56,22 +56,18 @@ pub struct Run<'a> {
     pub glances: &'a Glances,
 }
 
-impl<'a> Run<'a> {
-    /// Every event by its number, with its time in ns and how things stood after it.
-    pub fn events(&self) -> impl Iterator<Item = (u64, u64, Glance)> + 'a {
-        let (first, times_ns) = (self.first_event, self.times_ns);
-        self.glances.iter().enumerate().map(move |(at, glance)| {
-            let event = first + at as u64;
-            (event, time_of(times_ns, at, event), glance)
-        })
+impl Run<'_> {
+    /// Trace time of the event at a place, ns.
+    #[must_use]
+    pub fn time_ns(&self, at: usize) -> u64 {
+        time_of(self.times_ns, at, self.first_event + at as u64)
     }
 
     /// Trace times of the first event and of the last, ns.
     #[must_use]
     pub fn span_ns(&self) -> (u64, u64) {
         let last = self.glances.len().saturating_sub(1);
-        let time_ns = |at: usize| time_of(self.times_ns, at, self.first_event + at as u64);
-        (time_ns(0), time_ns(last))
+        (self.time_ns(0), self.time_ns(last))
     }
 }
 

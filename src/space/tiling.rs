@@ -66,7 +66,7 @@ impl Space {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn view(&self, block: BlockId) -> View {
         let at = self.at(block);
         if at.is(State::Gone) {

@@ -61,6 +61,8 @@ pub struct Columns<'a> {
     pub free_bytes: &'a [u64],
     /// Largest Free block.
     pub largest_free_bytes: &'a [u64],
+    /// Mapped from the driver.
+    pub reserved_bytes: &'a [u64],
     /// What the policy holds of the card.
     pub footprint_bytes: &'a [u64],
 }
@@ -123,6 +125,7 @@ impl Glances {
             used_bytes: &self.used_bytes[..self.len],
             free_bytes: &self.free_bytes[..self.len],
             largest_free_bytes: &self.largest_free_bytes[..self.len],
+            reserved_bytes: &self.reserved_bytes[..self.len],
             footprint_bytes: &self.footprint_bytes[..self.len],
         }
     }

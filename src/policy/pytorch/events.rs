@@ -20,10 +20,10 @@ impl PyTorch {
     pub(super) fn give_back(&mut self, block: BlockId, pending: bool, space: &mut Space) {
         let info = self.info(block);
         let bytes = space.bytes(block);
-        self.statistics.allocation.change(info.small, -1);
+        self.statistics.allocation.fall(info.small, 1);
         self.statistics
             .allocated_bytes
-            .change(info.small, -(bytes as i64));
+            .fall(info.small, bytes as i64);
         if bytes >= self.options.max_split_bytes {
             Statistics::oversize(&mut self.statistics.oversize_allocations, -1);
         }
@@ -105,13 +105,11 @@ impl PyTorch {
             statistics.inactive_split.change(info.small, count);
             statistics.inactive_split_bytes.change(info.small, bytes);
         }
-        statistics.active.change(info.small, -1);
-        statistics
-            .active_bytes
-            .change(info.small, -(own_bytes as i64));
+        statistics.active.fall(info.small, 1);
+        statistics.active_bytes.fall(info.small, own_bytes as i64);
         statistics
             .requested_bytes
-            .change(info.small, -(info.requested_bytes as i64));
+            .fall(info.small, info.requested_bytes as i64);
     }
 
     /// Joins the free block below; the object of `block` survives at the lower address.

@@ -92,23 +92,20 @@ impl PyTorch {
             let rest = space.split(block, want.bytes);
             self.set_info(rest, old);
             info = self.fresh(old);
-            self.set_info(block, info);
             self.enter(rest, space);
             if !expandable {
                 let bytes = &mut self.statistics.inactive_split_bytes;
                 if was_split {
-                    bytes.change(old.small, -(want.bytes as i64));
+                    bytes.fall(old.small, want.bytes as i64);
                 } else {
-                    bytes.change(old.small, space.bytes(rest) as i64);
-                    self.statistics.inactive_split.change(old.small, 1);
+                    bytes.rise(old.small, space.bytes(rest) as i64);
+                    self.statistics.inactive_split.rise(old.small, 1);
                 }
             }
         } else if was_split && !expandable {
             let bytes = space.bytes(block) as i64;
-            self.statistics
-                .inactive_split_bytes
-                .change(old.small, -bytes);
-            self.statistics.inactive_split.change(old.small, -1);
+            self.statistics.inactive_split_bytes.fall(old.small, bytes);
+            self.statistics.inactive_split.fall(old.small, 1);
         }
         info.requested_bytes = request.bytes;
         self.set_info(block, info);
@@ -121,13 +118,13 @@ impl PyTorch {
         let small = self.info(block).small;
         let bytes = space.bytes(block) as i64;
         let statistics = &mut self.statistics;
-        statistics.allocation.change(small, 1);
-        statistics.allocated_bytes.change(small, bytes);
-        statistics.active.change(small, 1);
-        statistics.active_bytes.change(small, bytes);
+        statistics.allocation.rise(small, 1);
+        statistics.allocated_bytes.rise(small, bytes);
+        statistics.active.rise(small, 1);
+        statistics.active_bytes.rise(small, bytes);
         statistics
             .requested_bytes
-            .change(small, requested_bytes as i64);
+            .rise(small, requested_bytes as i64);
         if bytes as u64 >= self.options.max_split_bytes {
             Statistics::oversize(&mut statistics.oversize_allocations, 1);
         }

@@ -16,13 +16,25 @@ pub struct Stat {
 }
 
 impl Stat {
-    fn change(&mut self, by: i64) {
+    #[inline]
+    fn rise(&mut self, by: i64) {
         self.current += by;
         self.peak = self.peak.max(self.current);
+        self.allocated += by;
+    }
+
+    #[inline]
+    fn fall(&mut self, by: i64) {
+        self.current -= by;
+        self.freed += by;
+    }
+
+    #[inline]
+    fn change(&mut self, by: i64) {
         if by >= 0 {
-            self.allocated += by;
+            self.rise(by);
         } else {
-            self.freed -= by;
+            self.fall(-by);
         }
     }
 }
@@ -39,15 +51,34 @@ pub struct Stats3 {
 }
 
 impl Stats3 {
-    /// Adds `by` for a block of a small or large pool.
-    pub fn change(&mut self, small: bool, by: i64) {
-        self.all.change(by);
+    #[inline]
+    fn of(&mut self, small: bool) -> &mut Stat {
         if small {
             &mut self.small
         } else {
             &mut self.large
         }
-        .change(by);
+    }
+
+    /// Adds `by`, not below 0, for a block of a small or large pool.
+    #[inline]
+    pub fn rise(&mut self, small: bool, by: i64) {
+        self.all.rise(by);
+        self.of(small).rise(by);
+    }
+
+    /// Takes `by`, not below 0, away for a block of a small or large pool.
+    #[inline]
+    pub fn fall(&mut self, small: bool, by: i64) {
+        self.all.fall(by);
+        self.of(small).fall(by);
+    }
+
+    /// Adds `by` of any sign for a block of a small or large pool.
+    #[inline]
+    pub fn change(&mut self, small: bool, by: i64) {
+        self.all.change(by);
+        self.of(small).change(by);
     }
 }
 
