@@ -24,7 +24,7 @@ pub struct Smallest;
 impl Rule for Smallest {
     type Holes = BySize;
 
-    #[inline]
+    #[inline(always)]
     fn choose(&self, holes: &BySize, bytes: u64, align: u64) -> Option<Entry> {
         smallest(holes, bytes, align)
     }

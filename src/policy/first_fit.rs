@@ -24,7 +24,7 @@ pub struct Lowest;
 impl Rule for Lowest {
     type Holes = ByAddress;
 
-    #[inline]
+    #[inline(always)]
     fn choose(&self, holes: &ByAddress, bytes: u64, align: u64) -> Option<Entry> {
         let lowest = holes.first_fit(bytes)?;
         if holds(lowest, bytes, align) {

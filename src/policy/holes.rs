@@ -113,7 +113,7 @@ pub fn holds(hole: Entry, bytes: u64, align: u64) -> bool {
 }
 
 /// The first hole by address, from `address` on, that holds `bytes` at a multiple of `align`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn first_from(holes: &ByAddress, address: u64, bytes: u64, align: u64) -> Option<Entry> {
     let mut hole = holes.first_fit_from(bytes, address)?;

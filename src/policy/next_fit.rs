@@ -29,7 +29,7 @@ pub struct Roving {
 impl Rule for Roving {
     type Holes = ByAddress;
 
-    #[inline]
+    #[inline(always)]
     fn choose(&self, holes: &ByAddress, bytes: u64, align: u64) -> Option<Entry> {
         let onward = holes
             .containing_or_after(self.from)
@@ -37,7 +37,7 @@ impl Rule for Roving {
         onward.or_else(|| first_from(holes, 0, bytes, align))
     }
 
-    #[inline]
+    #[inline(always)]
     fn placed(&mut self, end: u64) {
         self.from = end;
     }

@@ -238,7 +238,7 @@ impl BySize {
     }
 
     /// The best fit: the smallest block of at least `bytes`; of equal ones the lowest address.
-    #[inline]
+    #[inline(always)]
     pub fn first_at_least(&self, bytes: u64) -> Option<Entry> {
         if bytes <= self.bound_bytes {
             let found = match &self.wide {
