@@ -3,6 +3,11 @@
 //! Parts per million are whole numbers, so both ways come to the same figures to the last
 //! digit: the quick one divides in floating point and mends the quotient by its rest.
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "the quick way is for x86-64")
+)]
+
 use crate::replay::Columns;
 use crate::units::ppm;
 
@@ -36,14 +41,22 @@ pub(super) struct Sums {
 #[inline]
 pub(super) fn of(columns: &Columns<'_>, internal_below_ppm: u64) -> Sums {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+    if can_go_quick() {
         // SAFETY: the processor has what the function is compiled for.
         let quick = unsafe { quick(columns, internal_below_ppm) };
         if let Some(sums) = quick {
             return sums;
         }
     }
+    let _ = internal_below_ppm;
     exact(columns)
+}
+
+/// Whether the processor has the instructions of the quick way.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn can_go_quick() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
 /// One event after the other, for figures of any size.
