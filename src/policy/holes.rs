@@ -156,6 +156,9 @@ pub fn carve<H: Holes>(
 
 /// Cuts `bytes` out of a hole that holds them and hands them to `request`: [`carve`] and
 /// [`Space::place`] in one.
+///
+/// # Panics
+/// If the hole is not as told, or as [`Space::place`].
 #[inline(always)]
 pub fn serve<H: Holes>(
     holes: &mut H,
@@ -170,24 +173,32 @@ pub fn serve<H: Holes>(
         return block;
     }
     let block = BlockId(hole.block);
-    let (hole, above) = space.place_low(block, bytes, request);
-    let old = Entry {
-        address: hole.base,
-        bytes: hole.bytes,
-        block: block.0,
-    };
+    let (was, above) = space.place_low(block, bytes, request);
+    if (was.base, was.bytes) != (hole.address, hole.bytes) {
+        mistold(hole, space);
+    }
     match above {
-        None => holes.remove(old),
+        None => holes.remove(hole),
         Some(above) => {
             let rest = Entry {
-                address: hole.base + bytes,
+                address: hole.address + bytes,
                 bytes: hole.bytes - bytes,
                 block: above.0,
             };
-            holes.change(old, rest);
+            holes.change(hole, rest);
         }
     }
     block
+}
+
+/// The index and the Space do not agree on a hole.
+#[cold]
+#[inline(never)]
+fn mistold(hole: Entry, space: &Space) -> ! {
+    panic!(
+        "event {}: placing in a hole that is not as it was told ({hole:?})",
+        space.event()
+    )
 }
 
 /// Takes a block back on `stream` and joins it with free neighbours: [`Space::release`] and
@@ -253,4 +264,31 @@ fn grow_into<H: Holes>(holes: &mut H, below: BlockId, block: BlockId, space: &mu
     let old = entry(below, space);
     space.merge(below, block);
     holes.change(old, entry(below, space));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::SpaceConfig;
+
+    #[test]
+    #[should_panic(expected = "is not as it was told")]
+    fn a_hole_that_is_told_wrongly_breaks() {
+        let mut space = Space::new(SpaceConfig::bare(4096));
+        let all = space.map(4096).expect("there is room");
+        let told = Entry {
+            bytes: 2048,
+            ..entry(all, &space)
+        };
+        let mut holes = ByAddress::default();
+        Holes::add(&mut holes, told);
+        let request = Request {
+            bytes: 100,
+            align: 1,
+            stream: 0,
+            pool: 0,
+            tag: 0,
+        };
+        serve(&mut holes, told, 100, &request, &mut space);
+    }
 }

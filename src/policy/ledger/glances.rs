@@ -142,3 +142,23 @@ impl FromIterator<Glance> for Glances {
         kept
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn glances_are_told_as_they_were_noted_and_no_more_than_a_run() {
+        let glance = |bytes| Glance {
+            requested_bytes: bytes,
+            reserved_bytes: 2 * bytes,
+            ..Glance::default()
+        };
+        let noted: Vec<Glance> = (0..100).map(glance).collect();
+        let kept: Glances = noted.iter().copied().collect();
+        assert_eq!(kept.iter().collect::<Vec<_>>(), noted[..RUN]);
+        assert_eq!(kept.get(RUN), None);
+        assert_eq!(kept.columns().reserved_bytes[RUN - 1], 2 * (RUN as u64 - 1));
+        assert!(Glances::default().is_empty());
+    }
+}

@@ -129,7 +129,13 @@ impl Lists {
     }
 
     /// The block that heads a list goes, of so many bytes, and the rest that it leaves comes.
+    ///
+    /// # Panics
+    /// If a block of these bytes does not belong there.
     pub(super) fn cut(&mut self, list: usize, old: (u64, u32), rest: Option<(u64, u32)>) {
+        if self.list_of(old.0) != list {
+            unlisted(old.1);
+        }
         let Some((bytes, block)) = rest else {
             self.drop_head(list, old.0, old.1);
             return;
